@@ -1,7 +1,9 @@
-// A first-in first-out queue between threads that never holds more than `capacity` items: when it is full the producer
-// waits or is told, and memory does not grow. Any number of producers and consumers.
+// A first-in first-out queue between threads that never holds more than `capacity` items: when it
+// is full the producer waits or is told, and memory does not grow. Any number of producers and
+// consumers.
 //
-// After Close() nothing more goes in; what is inside still comes out. The queue must outlive the threads that use it.
+// After Close() nothing more goes in; what is inside still comes out. The queue must outlive the
+// threads that use it.
 #ifndef LOCKSTEP_CORE_BASE_BOUNDED_QUEUE_H_
 #define LOCKSTEP_CORE_BASE_BOUNDED_QUEUE_H_
 
@@ -28,7 +30,8 @@ class BoundedQueue {
   BoundedQueue(const BoundedQueue&) = delete;
   BoundedQueue& operator=(const BoundedQueue&) = delete;
 
-  // Takes `item` and returns true, or leaves it untouched and returns false when the queue is full or closed.
+  // Takes `item` and returns true, or leaves it untouched and returns false when the queue is full
+  // or closed.
   bool TryPush(T&& item) {
     {
       MutexLock lock(mu_);

@@ -1,8 +1,9 @@
-// Mutex, MutexLock and CondVar: std::mutex and std::condition_variable with the annotations that clang's
-// -Wthread-safety checks. Used instead of absl::Mutex because Debian's Abseil is not instrumented, so ThreadSanitizer
-// reports races in correct programs that use it.
+// Mutex, MutexLock and CondVar: std::mutex and std::condition_variable with the annotations that
+// clang's -Wthread-safety checks. Used instead of absl::Mutex because Debian's Abseil is not
+// instrumented, so ThreadSanitizer reports races in correct programs that use it.
 //
-// Members guarded by a Mutex carry ABSL_GUARDED_BY(mu_). A Mutex or CondVar must outlive its waiters.
+// Members guarded by a Mutex carry ABSL_GUARDED_BY(mu_). A Mutex or CondVar must outlive its
+// waiters.
 #ifndef LOCKSTEP_CORE_BASE_MUTEX_H_
 #define LOCKSTEP_CORE_BASE_MUTEX_H_
 
@@ -52,8 +53,9 @@ class CondVar {
 
   void Wait(Mutex& mutex) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
 
-  // Returns false once `deadline` (by the machine's clock) has passed. The wait itself is timed by the steady clock, so
-  // that a clock set back in the middle does not prolong it. absl::InfiniteFuture() waits without limit.
+  // Returns false once `deadline` (by the machine's clock) has passed. The wait itself is timed by
+  // the steady clock, so that a clock set back in the middle does not prolong it.
+  // absl::InfiniteFuture() waits without limit.
   bool WaitUntil(Mutex& mutex, absl::Time deadline) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
 
   void Signal() { condition_.notify_one(); }

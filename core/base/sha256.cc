@@ -7,8 +7,8 @@
 
 namespace lockstep {
 
-// OpenSSL's calls here fail only without memory or without its default provider, and nothing a request holds causes
-// either.
+// OpenSSL's calls here fail only without memory or without its default provider, and nothing a
+// request holds causes either.
 
 Sha256::Sha256() : context_(EVP_MD_CTX_new()) {
   LOCKSTEP_CHECK(context_ != nullptr) << "OpenSSL has no memory for a digest";

@@ -1,4 +1,5 @@
-// SHA-256 of bytes that arrive in pieces. Names weights states, payloads of requests and checkpoint tensors.
+// SHA-256 of bytes that arrive in pieces. Names weights states, payloads of requests and checkpoint
+// tensors.
 //
 // A Sha256 belongs to one thread at a time and is used up by Finish().
 #ifndef LOCKSTEP_CORE_BASE_SHA256_H_

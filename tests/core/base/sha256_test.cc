@@ -1,5 +1,5 @@
-// Goal: digests are SHA-256 and do not depend on how the bytes were cut. Method: the published vectors of FIPS 180-4
-// (examples by NIST), then one message in every possible two pieces.
+// Goal: digests are SHA-256 and do not depend on how the bytes were cut. Method: the published
+// vectors of FIPS 180-4 (examples by NIST), then one message in every possible two pieces.
 #include "core/base/sha256.h"
 
 #include <string>
