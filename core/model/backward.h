@@ -1,0 +1,22 @@
+#ifndef LOCKSTEP_CORE_MODEL_BACKWARD_H_
+#define LOCKSTEP_CORE_MODEL_BACKWARD_H_
+
+#include "core/device/buffer.h"
+#include "core/model/forward.h"
+#include "core/model/optimizer_state.h"
+
+namespace lockstep {
+
+// Mirrors Forward line for line, in reverse. `activations`, `kv` and `weights` are those of the
+// forward of the same batch, kept in full; every sequence of the batch is a whole datum (first
+// position 0), in canonical order.
+//
+// dhidden[M, H]: gradient of the stage's output, overwritten with the gradient of its input (on
+// the first stage it goes to the embedding and is meaningless afterwards). Weight gradients are
+// added to `gradients`.
+void Backward(const StageContext& context, const WeightView& weights, const TokenBatch& batch,
+              KvArena& kv, Activations& activations, OptimizerState& gradients, float* dhidden);
+
+}  // namespace lockstep
+
+#endif  // LOCKSTEP_CORE_MODEL_BACKWARD_H_

@@ -1,0 +1,57 @@
+#ifndef LOCKSTEP_CORE_MODEL_FORWARD_H_
+#define LOCKSTEP_CORE_MODEL_FORWARD_H_
+
+#include <vector>
+
+#include "core/device/buffer.h"
+#include "core/model/kv_arena.h"
+#include "core/model/stage_context.h"
+#include "core/model/stage_weights.h"
+#include "core/model/token_batch.h"
+
+namespace lockstep {
+
+// What one layer computes on its way, all of it fp32. Backward needs every member; an inference
+// forward writes the same members and lets the next layer overwrite them.
+struct LayerActivations {
+  Buffer<float> input;            // [M, H] residual stream into the layer
+  Buffer<float> inverse_rms1;     // [M]
+  Buffer<float> normed1;          // [M, H]
+  Buffer<float> qkv;              // [M, q_width + 2 kv_width], q and k rotated
+  Buffer<float> attention;        // [M, q_width]
+  Buffer<float> log_sum_exp;      // [M, heads]
+  Buffer<float> residual;         // [M, H] after attention
+  Buffer<float> inverse_rms2;     // [M]
+  Buffer<float> normed2;          // [M, H]
+  Buffer<float> gate_up;          // [M, 2F]
+  Buffer<float> activated;        // [M, F]
+  Buffer<float> projected;        // [M, H] output of attention_out, then of down
+
+  void Reserve(const ModelConfig& config, int64_t rows);
+};
+
+// The activations of one stage's layers: one set per layer to keep them for backward, or a single
+// set that every layer overwrites.
+class Activations {
+ public:
+  enum class Keep { kAllLayers, kNothing };
+  Activations(Keep keep, const StageContext& context);
+
+  void Reserve(const ModelConfig& config, int64_t rows);
+  LayerActivations& Layer(int64_t layer) { return layers_.size() == 1 ? layers_[0] : layers_[layer]; }
+
+ private:
+  std::vector<LayerActivations> layers_;
+};
+
+// The only forward in the repository. Runs the stage's layers over `batch`.
+//
+// hidden[M, H] is the residual stream: read as this stage's input (but on the first stage, which
+// embeds the batch's tokens instead) and overwritten with its output. K and V of every row are
+// written to their pages in `kv` before attention reads them.
+void Forward(const StageContext& context, const WeightView& weights, const TokenBatch& batch,
+             KvArena& kv, Activations& activations, float* hidden);
+
+}  // namespace lockstep
+
+#endif  // LOCKSTEP_CORE_MODEL_FORWARD_H_
