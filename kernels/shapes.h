@@ -9,12 +9,12 @@ namespace lockstep::kernels {
 
 // Every constant that shapes a reduction. They are part of the numerics id: none depends on batch,
 // threads, cores or instruction set. docs/numerics.md says how each one enters.
-inline constexpr int64_t kReduceChunk = 512;      // k positions in one FMA chain of a product
-inline constexpr int64_t kTokenChunk = 128;       // positions of a datum in one chain of dW
-inline constexpr int64_t kRowBlock = 1024;        // elements in one block of a row reduction
-inline constexpr int64_t kRowChains = 64;         // strided chains in one such block
-inline constexpr int64_t kAttentionBlock = 128;   // keys (or queries, in dK and dV) in one block
-inline constexpr int64_t kGradientLeaf = 4096;    // elements in one fp32 leaf of the gradient norm
+inline constexpr int64_t kReduceChunk = 512;     // k positions in one FMA chain of a product
+inline constexpr int64_t kTokenChunk = 128;      // positions of a datum in one chain of dW
+inline constexpr int64_t kRowBlock = 1024;       // elements in one block of a row reduction
+inline constexpr int64_t kRowChains = 64;        // strided chains in one such block
+inline constexpr int64_t kAttentionBlock = 128;  // keys (or queries, in dK and dV) in one block
+inline constexpr int64_t kGradientLeaf = 4096;   // elements in one fp32 leaf of the gradient norm
 
 // Outputs side by side in one panel of a packed matrix. A layout, not an order.
 inline constexpr int64_t kPanelWidth = 32;
@@ -64,7 +64,7 @@ struct AttentionShape {
 // One AdamW update. The bias corrections and the decay factor are computed once by the driver in
 // double precision (kernels/host_math.h) and rounded here, so every stage uses the same bits.
 struct AdamWScalars {
-  float gradient_scale = 1;     // 1 / loss denominator times the clip coefficient, one product
+  float gradient_scale = 1;  // 1 / loss denominator times the clip coefficient, one product
   float learning_rate = 0;
   float beta1 = 0;
   float one_minus_beta1 = 0;
@@ -73,7 +73,7 @@ struct AdamWScalars {
   float inverse_correction1 = 0;  // 1 / (1 - beta1^t)
   float inverse_correction2 = 0;  // 1 / (1 - beta2^t)
   float epsilon = 0;
-  float decay = 0;                // learning_rate * weight_decay
+  float decay = 0;  // learning_rate * weight_decay
 };
 
 // An order-free sum of mixed bits: 128 bits, addition modulo 2^128.

@@ -5,22 +5,39 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
-#include <new>
+#include <type_traits>
+#include <utility>
+
+#include "core/base/check.h"
 
 namespace lockstep {
 
 // A fixed number of elements of host memory, aligned to a cache line and zeroed. Moves, never
 // copies by accident. Not synchronised: one owner.
+//
+// What a model needs is bounded by its configuration and checked against the machine's memory
+// before a Buffer is made, so an allocation that fails is a bug of ours and ends the process.
 template <typename T>
 class Buffer {
+  static_assert(std::is_trivially_copyable_v<T>);
+
  public:
   Buffer() = default;
   explicit Buffer(int64_t size) : size_(size) {
+    LOCKSTEP_CHECK_GE(size, 0);
     if (size == 0) return;
-    const size_t bytes = (static_cast<size_t>(size) * sizeof(T) + kAlignment - 1) / kAlignment * kAlignment;
+    const size_t bytes =
+        (static_cast<size_t>(size) * sizeof(T) + kAlignment - 1) / kAlignment * kAlignment;
     data_.reset(static_cast<T*>(std::aligned_alloc(kAlignment, bytes)));
-    if (data_ == nullptr) throw std::bad_alloc();
+    LOCKSTEP_CHECK(data_ != nullptr) << "out of memory allocating " << bytes << " bytes";
     std::memset(data_.get(), 0, bytes);
+  }
+  Buffer(Buffer&& other) noexcept
+      : data_(std::move(other.data_)), size_(std::exchange(other.size_, 0)) {}
+  Buffer& operator=(Buffer&& other) noexcept {
+    data_ = std::move(other.data_);
+    size_ = std::exchange(other.size_, 0);
+    return *this;
   }
 
   T* data() { return data_.get(); }
@@ -31,7 +48,9 @@ class Buffer {
 
   // Keeps the memory when it is large enough already; contents are unspecified afterwards.
   void Reserve(int64_t size) {
-    if (size > size_) *this = Buffer(size);
+    if (size <= size_) return;
+    *this = Buffer();  // the old memory goes first: the peak is one buffer, not two
+    *this = Buffer(size);
   }
 
  private:

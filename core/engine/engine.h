@@ -44,8 +44,8 @@ struct ExportResult {
 //
 // Thread safety: every public member may be called from any thread; none blocks on compute. Calls
 // hand in a callback that runs exactly once, on a thread of the engine (never inside the call that
-// hands it in), and must not block. Requests are validated before they enter a queue: an error returned by
-// the call itself means that nothing was queued and no callback will run.
+// hands it in), and must not block. Requests are validated before they enter a queue: an error
+// returned by the call itself means that nothing was queued and no callback will run.
 //
 // Lifetime: destruction ends every request with UNAVAILABLE and joins all threads.
 class Engine {

@@ -2,9 +2,9 @@
 #define LOCKSTEP_CORE_ENGINE_ENGINE_CONFIG_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
-#include "absl/types/optional.h"
 #include "kernels/select.h"
 
 namespace lockstep {
@@ -16,7 +16,7 @@ struct EngineConfig {
   std::string export_root;
   int32_t stages = 1;
   int32_t threads = 0;
-  absl::optional<kernels::InstructionSet> instruction_set;
+  std::optional<kernels::InstructionSet> instruction_set;
   int32_t queue_depth_max = 1024;
   int32_t running_sequences_max = 64;
   int32_t step_tokens_max = 512;

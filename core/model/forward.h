@@ -8,24 +8,37 @@
 #include "core/model/stage_context.h"
 #include "core/model/stage_weights.h"
 #include "core/model/token_batch.h"
+#include "kernels/shapes.h"
 
 namespace lockstep {
 
-// What one layer computes on its way, all of it fp32. Backward needs every member; an inference
-// forward writes the same members and lets the next layer overwrite them.
+// What one layer computes on its way, all of it fp32. Backward reads every member but `projected`;
+// an inference forward writes the same members and lets the next layer overwrite them.
 struct LayerActivations {
-  Buffer<float> input;            // [M, H] residual stream into the layer
-  Buffer<float> inverse_rms1;     // [M]
-  Buffer<float> normed1;          // [M, H]
-  Buffer<float> qkv;              // [M, q_width + 2 kv_width], q and k rotated
-  Buffer<float> attention;        // [M, q_width]
-  Buffer<float> log_sum_exp;      // [M, heads]
-  Buffer<float> residual;         // [M, H] after attention
-  Buffer<float> inverse_rms2;     // [M]
-  Buffer<float> normed2;          // [M, H]
-  Buffer<float> gate_up;          // [M, 2F]
-  Buffer<float> activated;        // [M, F]
-  Buffer<float> projected;        // [M, H] output of attention_out, then of down
+  Buffer<float> input;         // [M, H] residual stream into the layer
+  Buffer<float> inverse_rms1;  // [M]
+  Buffer<float> normed1;       // [M, H]
+  Buffer<float> qkv;           // [M, q_width + 2 kv_width], q and k rotated
+  Buffer<float> attention;     // [M, q_width]
+  Buffer<float> log_sum_exp;   // [M, heads]
+  Buffer<float> residual;      // [M, H] after attention
+  Buffer<float> inverse_rms2;  // [M]
+  Buffer<float> normed2;       // [M, H]
+  Buffer<float> gate_up;       // [M, 2F]
+  Buffer<float> activated;     // [M, F]
+  Buffer<float> projected;     // [M, H] output of attention_out, then of down
+
+  void Reserve(const ModelConfig& config, int64_t rows);
+};
+
+// Gradients that live within the backward of one layer, all of it fp32.
+struct LayerGradients {
+  Buffer<float> normed;     // [M, H] of a norm's output
+  Buffer<float> branch;     // [M, H] of a norm's input, before it joins the residual stream
+  Buffer<float> qkv;        // [M, q_width + 2 kv_width]
+  Buffer<float> attention;  // [M, q_width]
+  Buffer<float> gate_up;    // [M, 2F]
+  Buffer<float> activated;  // [M, F]
 
   void Reserve(const ModelConfig& config, int64_t rows);
 };
@@ -38,11 +51,22 @@ class Activations {
   Activations(Keep keep, const StageContext& context);
 
   void Reserve(const ModelConfig& config, int64_t rows);
-  LayerActivations& Layer(int64_t layer) { return layers_.size() == 1 ? layers_[0] : layers_[layer]; }
+  // `layer` counts from the stage's first.
+  LayerActivations& Layer(int64_t layer) {
+    return layers_.size() == 1 ? layers_[0] : layers_[layer];
+  }
+  // Room for Backward, made by its first call.
+  LayerGradients& Scratch() { return scratch_; }
 
  private:
   std::vector<LayerActivations> layers_;
+  LayerGradients scratch_;
 };
+
+// The batch's sequences and the model's heads as the kernels take them; the spans borrow from
+// `batch`. For Forward and Backward.
+std::vector<kernels::SequenceRows> RowsOf(const TokenBatch& batch);
+kernels::AttentionShape ShapeOf(const ModelConfig& config);
 
 // The only forward in the repository. Runs the stage's layers over `batch`.
 //

@@ -17,7 +17,8 @@ namespace lockstep {
 inline constexpr int64_t kHeadRows = 128;
 
 // The last stage's end of the forward: final norm and vocabulary product of chosen rows, in chunks
-// of kHeadRows so that no full logits matrix ever exists. Owned by the stage's thread.
+// of kHeadRows so that no full logits matrix ever exists. Owned by the stage's thread; the context
+// outlives it.
 class Head {
  public:
   explicit Head(const StageContext& context);
@@ -37,8 +38,7 @@ class Head {
     std::vector<float> entropy;
   };
   TokenStatistics Statistics(const WeightView& weights, const float* hidden,
-                             absl::Span<const float> temperature,
-                             absl::Span<const int32_t> target);
+                             absl::Span<const float> temperature, absl::Span<const int32_t> target);
 
   // Training, second pass: logits are made again chunk by chunk, turned into dlogits, and pushed
   // back. coefficient[M] = dLoss / dlog_prob. dhidden[M, H](=); weight gradients are added.
@@ -49,6 +49,9 @@ class Head {
                 absl::Span<const float> coefficient, OptimizerState& gradients, float* dhidden);
 
  private:
+  // normed_, inverse_rms_ and logits_ of hidden[count, H].
+  void NormAndProject(const StageWeights& weights, const float* hidden, int64_t count);
+
   const StageContext& context_;
   Buffer<float> gathered_;     // [kHeadRows, H]
   Buffer<float> normed_;       // [kHeadRows, H]

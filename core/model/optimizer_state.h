@@ -33,7 +33,8 @@ class OptimizerState {
   // scatter when the two are tied, for every stage count.
   float* head_gradient();
 
-  // Index into params() of a tensor by its place; -1 where this stage does not hold it.
+  // Index into params() of a tensor by its place; -1 where this stage does not hold it. On a tied
+  // model's last stage head_index() is embedding_index(): one tensor, two places.
   int embedding_index() const { return embedding_; }
   int final_norm_index() const { return final_norm_; }
   int head_index() const { return head_; }
@@ -64,10 +65,17 @@ class OptimizerState {
   // Digests over this stage's share, a tied embedding on the first stage alone: the sum over all
   // stages does not depend on how the model is cut. Moments use the index space twice: moment1
   // from canonical_begin, moment2 from canonical_begin + total parameter count.
-  kernels::Digest128 WeightsDigest(const kernels::Kernels& kernels, kernels::Parallel& parallel) const;
-  kernels::Digest128 MomentsDigest(const kernels::Kernels& kernels, kernels::Parallel& parallel) const;
+  kernels::Digest128 WeightsDigest(const kernels::Kernels& kernels,
+                                   kernels::Parallel& parallel) const;
+  kernels::Digest128 MomentsDigest(const kernels::Kernels& kernels,
+                                   kernels::Parallel& parallel) const;
 
  private:
+  // A tied embedding that the first stage, another one, answers for.
+  bool IsTiedCopy(int index) const { return index == embedding_ && !range_.first; }
+  kernels::Digest128 DigestOf(const kernels::Kernels& kernels, kernels::Parallel& parallel,
+                              const Buffer<float>& values, int64_t index_begin) const;
+
   const ModelConfig config_;
   const StageRange range_;
   const std::vector<ParamSpec> params_;
@@ -75,7 +83,7 @@ class OptimizerState {
   int embedding_ = -1;
   int final_norm_ = -1;
   int head_ = -1;
-  int layer_begin_ = 0;
+  int layer_begin_ = 0;  // index of the first layer's first tensor
   Buffer<float> master_;
   Buffer<float> moment1_;
   Buffer<float> moment2_;

@@ -23,8 +23,9 @@ struct ParamSpec {
   int expert = -1;      // -1: not an expert's
   std::string adapter;  // empty: base weights
   bool trainable = true;
-  bool decay = true;    // weight decay applies (not to norm weights)
-  int64_t rows = 0;     // 1 for a vector
+  bool decay = true;  // weight decay applies (not to norm weights)
+  int rank = 2;       // 1: a vector, its shape in files is [cols]
+  int64_t rows = 0;   // 1 for a vector
   int64_t cols = 0;
   ShardSpec shard;
   int64_t canonical_begin = 0;  // global index of element (0, 0) in canonical order

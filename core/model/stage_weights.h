@@ -42,11 +42,11 @@ struct LayerWeights {
 // request that pinned this version: the last one to let go frees the memory.
 struct StageWeights {
   uint64_t version = 0;
-  PackedWeight embedding;           // [V, H], first stage
+  PackedWeight embedding;  // [V, H], first stage
   std::vector<LayerWeights> layers;
-  Buffer<float> final_norm;         // [H], last stage
-  PackedWeight head;                // [V, H], last stage; empty when `head_is_embedding`
-  bool head_is_embedding = false;   // tied, and this stage holds both ends
+  Buffer<float> final_norm;        // [H], last stage
+  PackedWeight head;               // [V, H], last stage; empty when `head_is_embedding`
+  bool head_is_embedding = false;  // tied, and this stage holds both ends
 
   kernels::PackedMatrix head_matrix() const {
     return head_is_embedding ? embedding.matrix() : head.matrix();

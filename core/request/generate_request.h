@@ -2,12 +2,12 @@
 #define LOCKSTEP_CORE_REQUEST_GENERATE_REQUEST_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
-#include "absl/types/optional.h"
 #include "core/request/sampling_params.h"
 #include "core/request/weights_state.h"
 
@@ -18,7 +18,7 @@ struct GenerateRequest {
   std::vector<int32_t> prompt;
   int32_t num_samples = 1;
   SamplingParams sampling;
-  absl::optional<uint64_t> seed;  // unset: a fresh one
+  std::optional<uint64_t> seed;  // unset: a fresh one
   int32_t max_tokens = 16;
   std::vector<int32_t> stop_token_ids;
   bool ignore_eos = false;

@@ -2,10 +2,10 @@
 #define LOCKSTEP_CORE_REQUEST_PARITY_REQUEST_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
-#include "absl/types/optional.h"
 #include "core/request/train_request.h"
 #include "core/request/weights_state.h"
 
@@ -25,7 +25,7 @@ struct ParityComparison {
   std::string name;
   int64_t compared_tokens = 0;
   int64_t mismatched_tokens = 0;
-  absl::optional<TokenMismatch> first_mismatch;
+  std::optional<TokenMismatch> first_mismatch;
   double k3_kl = 0;
 };
 

@@ -2,10 +2,10 @@
 #define LOCKSTEP_CORE_REQUEST_TRAIN_REQUEST_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
-#include "absl/types/optional.h"
 #include "core/request/sampling_params.h"
 #include "core/request/weights_state.h"
 
@@ -20,7 +20,7 @@ struct Datum {
   std::vector<float> logprobs;    // of sampling; may be NaN where mask is 0
   std::vector<float> advantages;  // finite
   SamplingParams sampling;
-  absl::optional<WeightsState> sampled_under;
+  std::optional<WeightsState> sampled_under;
 
   int64_t length() const { return static_cast<int64_t>(model_input.size()); }
 };
@@ -93,7 +93,7 @@ struct TrainMetrics {
   double rollout_probs_diff_max = 0;
   double rollout_probs_diff_mean = 0;
   double k3_kl = 0;
-  absl::optional<TokenMismatch> first_mismatch;
+  std::optional<TokenMismatch> first_mismatch;
   double tokens_per_second = 0;
   double bubble_fraction = 0;
 };
