@@ -1,0 +1,106 @@
+#include "core/model/forward.h"
+
+#include <cmath>
+#include <cstring>
+
+#include "core/base/check.h"
+
+namespace lockstep {
+
+void LayerActivations::Reserve(const ModelConfig& config, int64_t rows) {
+  const int64_t hidden = config.hidden_size;
+  input.Reserve(rows * hidden);
+  inverse_rms1.Reserve(rows);
+  normed1.Reserve(rows * hidden);
+  qkv.Reserve(rows * config.qkv_width());
+  attention.Reserve(rows * config.q_width());
+  log_sum_exp.Reserve(rows * config.head_count);
+  residual.Reserve(rows * hidden);
+  inverse_rms2.Reserve(rows);
+  normed2.Reserve(rows * hidden);
+  gate_up.Reserve(rows * 2 * config.intermediate_size);
+  activated.Reserve(rows * config.intermediate_size);
+  projected.Reserve(rows * hidden);
+}
+
+Activations::Activations(Keep keep, const StageContext& context)
+    : layers_(keep == Keep::kAllLayers ? context.range.layer_end - context.range.layer_begin : 1) {}
+
+void Activations::Reserve(const ModelConfig& config, int64_t rows) {
+  for (LayerActivations& layer : layers_) layer.Reserve(config, rows);
+}
+
+std::vector<kernels::SequenceRows> RowsOf(const TokenBatch& batch) {
+  std::vector<kernels::SequenceRows> rows;
+  rows.reserve(batch.sequences.size());
+  for (const SequenceSlice& slice : batch.sequences) {
+    rows.push_back({slice.row_begin, slice.row_count, slice.first_position, slice.pages});
+  }
+  return rows;
+}
+
+kernels::AttentionShape ShapeOf(const ModelConfig& config) {
+  return {config.head_count, config.kv_head_count, config.head_dim,
+          static_cast<float>(1.0 / std::sqrt(static_cast<double>(config.head_dim)))};
+}
+
+namespace {
+
+// One layer, input to output[M, H], which may be the layer's own input buffer.
+void ForwardLayer(const StageContext& context, const LayerWeights& weights, const TokenBatch& batch,
+                  absl::Span<const kernels::SequenceRows> sequences, const kernels::KvPages& kv,
+                  LayerActivations& a, float* output) {
+  const ModelConfig& c = *context.config;
+  const kernels::Kernels& op = *context.kernels;
+  kernels::Parallel& parallel = *context.parallel;
+  const int64_t rows = batch.row_count();
+  const int64_t hidden = c.hidden_size;
+  const int64_t stride = c.qkv_width();
+  float* k = a.qkv.data() + c.q_width();
+  float* v = k + c.kv_width();
+
+  op.RmsNorm(parallel, a.input.data(), weights.input_norm.data(), rows, hidden, c.rms_norm_epsilon,
+             a.normed1.data(), a.inverse_rms1.data());
+  op.MatMul(parallel, a.normed1.data(), rows, weights.qkv.matrix(), a.qkv.data());
+  op.Rope(parallel, a.qkv.data(), stride, c.head_count + c.kv_head_count, c.head_dim,
+          batch.positions, context.rope_cosine, context.rope_sine);
+  op.StoreKv(parallel, k, v, stride, sequences, kv);
+  op.Attention(parallel, ShapeOf(c), a.qkv.data(), stride, sequences, kv, a.attention.data(),
+               a.log_sum_exp.data());
+  op.MatMul(parallel, a.attention.data(), rows, weights.attention_out.matrix(), a.projected.data());
+  op.Add(parallel, a.input.data(), a.projected.data(), rows * hidden, a.residual.data());
+
+  op.RmsNorm(parallel, a.residual.data(), weights.post_attention_norm.data(), rows, hidden,
+             c.rms_norm_epsilon, a.normed2.data(), a.inverse_rms2.data());
+  op.MatMul(parallel, a.normed2.data(), rows, weights.gate_up.matrix(), a.gate_up.data());
+  op.SiluMul(parallel, a.gate_up.data(), rows, c.intermediate_size, a.activated.data());
+  op.MatMul(parallel, a.activated.data(), rows, weights.down.matrix(), a.projected.data());
+  op.Add(parallel, a.residual.data(), a.projected.data(), rows * hidden, output);
+}
+
+}  // namespace
+
+void Forward(const StageContext& context, const WeightView& weights, const TokenBatch& batch,
+             KvArena& kv, Activations& activations, float* hidden) {
+  const ModelConfig& config = *context.config;
+  const int64_t rows = batch.row_count();
+  const int64_t layer_count = context.range.layer_end - context.range.layer_begin;
+  LOCKSTEP_CHECK_EQ(layer_count, static_cast<int64_t>(weights.base->layers.size()));
+  activations.Reserve(config, rows);
+  const std::vector<kernels::SequenceRows> sequences = RowsOf(batch);
+
+  float* input = activations.Layer(0).input.data();
+  if (context.range.first) {
+    context.kernels->Embedding(*context.parallel, batch.tokens, weights.base->embedding.matrix(),
+                               input);
+  } else {
+    std::memcpy(input, hidden, static_cast<size_t>(rows * config.hidden_size) * sizeof(float));
+  }
+  for (int64_t i = 0; i < layer_count; ++i) {
+    float* output = i + 1 < layer_count ? activations.Layer(i + 1).input.data() : hidden;
+    ForwardLayer(context, weights.base->layers[i], batch, sequences, kv.Layer(i),
+                 activations.Layer(i), output);
+  }
+}
+
+}  // namespace lockstep

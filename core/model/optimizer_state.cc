@@ -1,0 +1,174 @@
+#include "core/model/optimizer_state.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "core/base/check.h"
+
+namespace lockstep {
+namespace {
+
+// Places of a layer's tensors from its first, in canonical order.
+enum LayerTensor {
+  kInputNorm,
+  kQuery,  // with key and value behind it: the rows of the fused product
+  kKey,
+  kValue,
+  kAttentionOut,
+  kPostAttentionNorm,
+  kGate,  // with up behind it
+  kUp,
+  kDown,
+  kLayerTensors,
+};
+static_assert(kLayerTensors == 9, "layer_index() counts nine");
+
+int64_t TotalSize(const std::vector<ParamSpec>& params) {
+  int64_t total = 0;
+  for (const ParamSpec& spec : params) total += spec.size();
+  return total;
+}
+
+// Elements of the whole model: where the moments' second index space begins.
+int64_t CanonicalSize(const ModelConfig& config) {
+  const ParamSpec last = ModelParams(config).back();
+  return last.canonical_begin + last.size();
+}
+
+Buffer<float> CopyOf(const float* values, int64_t size) {
+  Buffer<float> copy(size);
+  std::memcpy(copy.data(), values, static_cast<size_t>(size) * sizeof(float));
+  return copy;
+}
+
+}  // namespace
+
+OptimizerState::OptimizerState(const ModelConfig& config, const StageRange& range)
+    : config_(config),
+      range_(range),
+      params_(StageParams(config, range)),
+      master_(TotalSize(params_)),
+      moment1_(master_.size()),
+      moment2_(master_.size()),
+      gradient_(master_.size()) {
+  int64_t offset = 0;
+  for (const ParamSpec& spec : params_) {
+    offsets_.push_back(offset);
+    offset += spec.size();
+  }
+  const bool tied = config.tie_word_embeddings;
+  const int count = static_cast<int>(params_.size());
+  const bool holds_embedding = range.first || (range.last && tied);
+  if (holds_embedding) embedding_ = 0;
+  layer_begin_ = holds_embedding ? 1 : 0;
+  if (range.last) {
+    head_ = tied ? embedding_ : count - 1;
+    final_norm_ = tied ? count - 1 : count - 2;
+    if (tied) tied_head_gradient_ = Buffer<float>(config.vocab_size * config.hidden_size);
+  }
+}
+
+float* OptimizerState::master(int index) { return master_.data() + offsets_[index]; }
+float* OptimizerState::moment1(int index) { return moment1_.data() + offsets_[index]; }
+float* OptimizerState::moment2(int index) { return moment2_.data() + offsets_[index]; }
+float* OptimizerState::gradient(int index) { return gradient_.data() + offsets_[index]; }
+
+float* OptimizerState::head_gradient() {
+  LOCKSTEP_CHECK(range_.last) << "only the last stage has a head";
+  return config_.tie_word_embeddings ? tied_head_gradient_.data() : gradient(head_);
+}
+
+void OptimizerState::CombineTied(const kernels::Kernels& kernels, kernels::Parallel& parallel,
+                                 const float* other_end) {
+  LOCKSTEP_CHECK(config_.tie_word_embeddings && embedding_ >= 0) << "nothing tied on this stage";
+  LOCKSTEP_CHECK_EQ(other_end == nullptr, range_.first && range_.last);
+  float* combined = gradient(embedding_);
+  const float* scatter = range_.first ? combined : other_end;
+  const float* head = range_.last ? tied_head_gradient_.data() : other_end;
+  kernels.Add(parallel, scatter, head, params_[embedding_].size(), combined);
+}
+
+std::vector<double> OptimizerState::SumsOfSquares(const kernels::Kernels& kernels,
+                                                  kernels::Parallel& parallel) {
+  std::vector<double> sums;
+  for (int i = 0; i < static_cast<int>(params_.size()); ++i) {
+    sums.push_back(IsTiedCopy(i) ? 0.0
+                                 : kernels.SumOfSquares(parallel, gradient(i), params_[i].size()));
+  }
+  return sums;
+}
+
+void OptimizerState::Apply(const kernels::Kernels& kernels, kernels::Parallel& parallel,
+                           const kernels::AdamWScalars& scalars) {
+  kernels::AdamWScalars without_decay = scalars;
+  without_decay.decay = 0;
+  for (int i = 0; i < static_cast<int>(params_.size()); ++i) {
+    if (!params_[i].trainable) continue;
+    kernels.AdamW(parallel, params_[i].decay ? scalars : without_decay, params_[i].size(),
+                  gradient(i), master(i), moment1(i), moment2(i));
+  }
+}
+
+void OptimizerState::ZeroGradients() {
+  std::fill_n(gradient_.data(), gradient_.size(), 0.0f);
+  std::fill_n(tied_head_gradient_.data(), tied_head_gradient_.size(), 0.0f);
+}
+
+std::shared_ptr<const StageWeights> OptimizerState::MakeWeights(const kernels::Kernels& kernels,
+                                                                kernels::Parallel& parallel,
+                                                                uint64_t version) const {
+  const auto pack = [&](int index, int64_t rows, int64_t cols) {
+    return PackedWeight(kernels, parallel, master_.data() + offsets_[index], rows, cols);
+  };
+  const auto copy = [&](int index) {
+    return CopyOf(master_.data() + offsets_[index], params_[index].size());
+  };
+  const int64_t hidden = config_.hidden_size;
+
+  auto weights = std::make_shared<StageWeights>();
+  weights->version = version;
+  if (range_.first) weights->embedding = pack(embedding_, config_.vocab_size, hidden);
+  for (int64_t i = 0; i < range_.layer_end - range_.layer_begin; ++i) {
+    const int first = layer_index(i);
+    LayerWeights& layer = weights->layers.emplace_back();
+    layer.input_norm = copy(first + kInputNorm);
+    layer.qkv = pack(first + kQuery, config_.qkv_width(), hidden);
+    layer.attention_out = pack(first + kAttentionOut, hidden, config_.q_width());
+    layer.post_attention_norm = copy(first + kPostAttentionNorm);
+    layer.gate_up = pack(first + kGate, 2 * config_.intermediate_size, hidden);
+    layer.down = pack(first + kDown, hidden, config_.intermediate_size);
+  }
+  if (range_.last) {
+    weights->final_norm = copy(final_norm_);
+    weights->head_is_embedding = head_ == embedding_ && range_.first;
+    if (!weights->head_is_embedding) weights->head = pack(head_, config_.vocab_size, hidden);
+  }
+  return weights;
+}
+
+kernels::Digest128 OptimizerState::WeightsDigest(const kernels::Kernels& kernels,
+                                                 kernels::Parallel& parallel) const {
+  return DigestOf(kernels, parallel, master_, 0);
+}
+
+kernels::Digest128 OptimizerState::MomentsDigest(const kernels::Kernels& kernels,
+                                                 kernels::Parallel& parallel) const {
+  kernels::Digest128 digest = DigestOf(kernels, parallel, moment1_, 0);
+  digest += DigestOf(kernels, parallel, moment2_, CanonicalSize(config_));
+  return digest;
+}
+
+kernels::Digest128 OptimizerState::DigestOf(const kernels::Kernels& kernels,
+                                            kernels::Parallel& parallel,
+                                            const Buffer<float>& values,
+                                            int64_t index_begin) const {
+  kernels::Digest128 digest;
+  for (int i = 0; i < static_cast<int>(params_.size()); ++i) {
+    if (IsTiedCopy(i)) continue;
+    digest += kernels.Digest(parallel, values.data() + offsets_[i], params_[i].size(),
+                             static_cast<uint64_t>(params_[i].canonical_begin + index_begin));
+  }
+  return digest;
+}
+
+}  // namespace lockstep
