@@ -9,7 +9,7 @@ import argparse
 import dataclasses
 import json
 import sys
-import xml.etree.ElementTree as ElementTree
+from xml.etree import ElementTree
 from pathlib import Path
 from urllib.parse import unquote, urlparse
 
