@@ -9,9 +9,9 @@ import argparse
 import dataclasses
 import json
 import sys
-from xml.etree import ElementTree
 from pathlib import Path
 from urllib.parse import unquote, urlparse
+from xml.etree import ElementTree
 
 
 @dataclasses.dataclass
