@@ -24,6 +24,7 @@ from lockstep.errors import (
     UnimplementedError,
 )
 from lockstep.generation import Delta, Rollouts, Sample, TokenStream
+from lockstep.local_server import LocalServer
 from lockstep.run import Run
 from lockstep.sampling import FinishReason, SamplingParams, WeightsState, derive_seed
 from lockstep.server import (
@@ -63,6 +64,7 @@ __all__ = [
     "ForwardBackwardResult",
     "InternalError",
     "InvalidArgumentError",
+    "LocalServer",
     "LockstepError",
     "Loss",
     "ModelInfo",
