@@ -82,10 +82,11 @@ absl::StatusOr<TrainingReport> Pipeline::Train(TrainingPlan plan) {
   TrainingPlan without_loss = plan;
   for (TrainingMicroBatch& micro_batch : without_loss.micro_batches) micro_batch.loss_inputs = {};
   for (int64_t i = 0; i + 1 < stage_count(); ++i) {
-    LOCKSTEP_RETURN_IF_ERROR(stages_[i]->Enqueue(without_loss));
+    failure_.Update(stages_[i]->Enqueue(without_loss));
   }
   const uint64_t id = plan.id;
-  LOCKSTEP_RETURN_IF_ERROR(stages_.back()->Enqueue(std::move(plan)));
+  failure_.Update(stages_.back()->Enqueue(std::move(plan)));
+  LOCKSTEP_RETURN_IF_ERROR(failure_);
   LOCKSTEP_ASSIGN_OR_RETURN(std::vector<StageReport> reports, Await(id, stage_count()));
   return std::get<TrainingReport>(std::move(reports.back().body));
 }
@@ -124,8 +125,8 @@ absl::StatusOr<OptimizerReport> Pipeline::Optimize(OptimizerPlan plan) {
   return whole;
 }
 
-absl::Status Pipeline::ReleaseWeights(uint64_t version) {
-  return Broadcast(ReleaseWeightsPlan{version});
+void Pipeline::ReleaseWeights(uint64_t version) {
+  Broadcast(ReleaseWeightsPlan{version}).IgnoreError();  // kept in failure_
 }
 
 absl::StatusOr<Buffer<float>> Pipeline::ReadTensor(const std::string& name) {
@@ -137,10 +138,8 @@ absl::StatusOr<Buffer<float>> Pipeline::ReadTensor(const std::string& name) {
 
 absl::Status Pipeline::Broadcast(const StagePlan& plan) {
   LOCKSTEP_RETURN_IF_ERROR(failure_);
-  for (const std::unique_ptr<Stage>& stage : stages_) {
-    LOCKSTEP_RETURN_IF_ERROR(stage->Enqueue(plan));
-  }
-  return absl::OkStatus();
+  for (const std::unique_ptr<Stage>& stage : stages_) failure_.Update(stage->Enqueue(plan));
+  return failure_;
 }
 
 absl::StatusOr<std::vector<StageReport>> Pipeline::Await(uint64_t id, int64_t count) {

@@ -1,5 +1,6 @@
 #include "core/pipeline/stage_training.h"
 
+#include <cstring>
 #include <map>
 #include <memory>
 #include <utility>
