@@ -1,0 +1,354 @@
+#ifndef LOCKSTEP_KERNELS_CPU_CPU_KERNELS_INL_H_
+#define LOCKSTEP_KERNELS_CPU_CPU_KERNELS_INL_H_
+
+// Bodies of CpuKernels. Included by the one file of each instruction set that instantiates them.
+
+#include <algorithm>
+#include <cstdint>
+
+#include "kernels/cpu/adamw.h"
+#include "kernels/cpu/attention.h"
+#include "kernels/cpu/attention_backward.h"
+#include "kernels/cpu/cpu_kernels.h"
+#include "kernels/cpu/digest.h"
+#include "kernels/cpu/elementwise.h"
+#include "kernels/cpu/embedding.h"
+#include "kernels/cpu/kv_view.h"
+#include "kernels/cpu/log_prob.h"
+#include "kernels/cpu/matmul.h"
+#include "kernels/cpu/matmul_backward_weight.h"
+#include "kernels/cpu/rms_norm.h"
+#include "kernels/cpu/scratch.h"
+#include "kernels/fp_environment.h"
+
+namespace lockstep::kernels::cpu {
+
+// The least work worth waking a thread for, in elements read: some microseconds of it.
+inline constexpr int64_t kGrainElements = 8192;
+
+// Rows of `width` elements that make up that work.
+constexpr int64_t GrainRows(int64_t width) {
+  return std::max(int64_t{1}, kGrainElements / std::max(width, int64_t{1}));
+}
+
+constexpr int64_t Panels(int64_t n) { return (n + kPanelWidth - 1) / kPanelWidth; }
+
+// Calls body(row, rows, panel) for every pair of a block of kProductRows rows and a panel, panels
+// of a block running fastest, so that a thread streams neighbouring panels past rows that stay in
+// cache.
+template <class V, class Body>
+void ForEachProductBlock(Parallel& parallel, int64_t m, int64_t panels, Body body) {
+  const int64_t row_blocks = (m + kProductRows - 1) / kProductRows;
+  parallel.For(row_blocks * panels, 1, [&](int64_t begin, int64_t end) {
+    FpEnvironment environment;
+    for (int64_t item = begin; item < end; ++item) {
+      const int64_t row = item / panels * kProductRows;
+      body(row, std::min(kProductRows, m - row), item % panels);
+    }
+  });
+}
+
+template <class V>
+void CpuKernels<V>::Pack(Parallel& parallel, const float* w, int64_t n, int64_t k,
+                         float* panels) const {
+  parallel.For(Panels(n), GrainRows(k * kPanelWidth),
+               [&](int64_t begin, int64_t end) { PackPanels<V>(w, n, k, begin, end, panels); });
+}
+
+template <class V>
+void CpuKernels<V>::MatMul(Parallel& parallel, const float* x, int64_t m, const PackedMatrix& w,
+                           float* y) const {
+  ForEachProductBlock<V>(parallel, m, Panels(w.n), [&](int64_t row, int64_t rows, int64_t panel) {
+    MatMulBlock<V>(x, w, row, rows, panel, y);
+  });
+}
+
+template <class V>
+void CpuKernels<V>::MatMulBackwardInput(Parallel& parallel, const float* dy, int64_t m,
+                                        const PackedMatrix& w, float* dx) const {
+  ForEachProductBlock<V>(parallel, m, Panels(w.k), [&](int64_t row, int64_t rows, int64_t panel) {
+    MatMulBackwardInputBlock<V>(dy, w, row, rows, panel, dx);
+  });
+}
+
+template <class V>
+void CpuKernels<V>::MatMulBackwardWeight(Parallel& parallel, const float* dy, const float* x,
+                                         absl::Span<const int64_t> datum_begins, int64_t n,
+                                         int64_t k, float* dw) const {
+  parallel.For(n, kWeightGradientRowsMin, [&](int64_t begin, int64_t end) {
+    FpEnvironment environment;
+    MatMulBackwardWeightRows<V>(dy, x, datum_begins, n, k, begin, end, dw);
+  });
+}
+
+template <class V>
+void CpuKernels<V>::Embedding(Parallel& parallel, absl::Span<const int32_t> token_ids,
+                              const PackedMatrix& table, float* y) const {
+  const int64_t m = static_cast<int64_t>(token_ids.size());
+  parallel.For(m, GrainRows(table.k), [&](int64_t begin, int64_t end) {
+    for (int64_t row = begin; row < end; ++row) {
+      EmbeddingRow<V>(table, token_ids[row], y + row * table.k);
+    }
+  });
+}
+
+template <class V>
+void CpuKernels<V>::EmbeddingBackward(Parallel& parallel, absl::Span<const int32_t> token_ids,
+                                      const float* dy, int64_t k, float* dtable) const {
+  const int64_t m = static_cast<int64_t>(token_ids.size());
+  parallel.For(k, GrainRows(m), [&](int64_t begin, int64_t end) {
+    FpEnvironment environment;
+    EmbeddingBackwardColumns<V>(token_ids, dy, k, begin, end, dtable);
+  });
+}
+
+template <class V>
+void CpuKernels<V>::RmsNorm(Parallel& parallel, const float* x, const float* weight, int64_t m,
+                            int64_t h, float epsilon, float* y, float* inverse_rms) const {
+  parallel.For(m, GrainRows(h), [&](int64_t begin, int64_t end) {
+    FpEnvironment environment;
+    for (int64_t row = begin; row < end; ++row) {
+      inverse_rms[row] = RmsNormRow<V>(x + row * h, weight, h, epsilon, y + row * h);
+    }
+  });
+}
+
+template <class V>
+void CpuKernels<V>::RmsNormBackward(Parallel& parallel, const float* x, const float* weight,
+                                    const float* inverse_rms, const float* dy,
+                                    absl::Span<const int64_t> datum_begins, int64_t h, float* dx,
+                                    float* dweight) const {
+  const int64_t m = datum_begins.back();
+  parallel.For(m, GrainRows(h), [&](int64_t begin, int64_t end) {
+    FpEnvironment environment;
+    for (int64_t row = begin; row < end; ++row) {
+      RmsNormBackwardRow<V>(x + row * h, weight, inverse_rms[row], dy + row * h, h, dx + row * h);
+    }
+  });
+  parallel.For(h, GrainRows(m), [&](int64_t begin, int64_t end) {
+    FpEnvironment environment;
+    RmsNormBackwardWeightColumns<V>(x, inverse_rms, dy, datum_begins, h, begin, end, dweight);
+  });
+}
+
+template <class V>
+void CpuKernels<V>::Add(Parallel& parallel, const float* a, const float* b, int64_t n,
+                        float* y) const {
+  parallel.For(n, kGrainElements, [&](int64_t begin, int64_t end) {
+    FpEnvironment environment;
+    AddElements<V>(a + begin, b + begin, end - begin, y + begin);
+  });
+}
+
+template <class V>
+void CpuKernels<V>::Rope(Parallel& parallel, float* x, int64_t stride, int64_t heads,
+                         int64_t head_dim, absl::Span<const int32_t> positions, const float* cosine,
+                         const float* sine) const {
+  const int64_t m = static_cast<int64_t>(positions.size());
+  const int64_t half = head_dim / 2;
+  parallel.For(m, GrainRows(heads * head_dim), [&](int64_t begin, int64_t end) {
+    FpEnvironment environment;
+    for (int64_t row = begin; row < end; ++row) {
+      const int64_t angles = positions[row] * half;
+      for (int64_t head = 0; head < heads; ++head) {
+        RotateHead<V>(x + row * stride + head * head_dim, half, cosine + angles, sine + angles);
+      }
+    }
+  });
+}
+
+template <class V>
+void CpuKernels<V>::RopeBackward(Parallel& parallel, float* dx, int64_t stride, int64_t heads,
+                                 int64_t head_dim, absl::Span<const int32_t> positions,
+                                 const float* cosine, const float* sine) const {
+  const int64_t m = static_cast<int64_t>(positions.size());
+  const int64_t half = head_dim / 2;
+  parallel.For(m, GrainRows(heads * head_dim), [&](int64_t begin, int64_t end) {
+    FpEnvironment environment;
+    for (int64_t row = begin; row < end; ++row) {
+      const int64_t angles = positions[row] * half;
+      for (int64_t head = 0; head < heads; ++head) {
+        RotateHeadBack<V>(dx + row * stride + head * head_dim, half, cosine + angles,
+                          sine + angles);
+      }
+    }
+  });
+}
+
+template <class V>
+void CpuKernels<V>::StoreKv(Parallel& parallel, const float* k, const float* v, int64_t stride,
+                            absl::Span<const SequenceRows> sequences, const KvPages& kv) const {
+  const int64_t items = static_cast<int64_t>(sequences.size()) * kv.kv_heads;
+  parallel.For(items, GrainRows(kv.head_dim), [&](int64_t begin, int64_t end) {
+    for (int64_t item = begin; item < end; ++item) {
+      const SequenceRows& sequence = sequences[item / kv.kv_heads];
+      const int64_t head = item % kv.kv_heads;
+      const int64_t from = sequence.row_begin * stride + head * kv.head_dim;
+      const KvView<V> view{kv, sequence.pages.data(), head};
+      view.Write(sequence.first_position, sequence.row_count, k + from, v + from, stride);
+    }
+  });
+}
+
+template <class V>
+void CpuKernels<V>::Attention(Parallel& parallel, const AttentionShape& shape, const float* q,
+                              int64_t q_stride, absl::Span<const SequenceRows> sequences,
+                              const KvPages& kv, float* out, float* log_sum_exp) const {
+  const AttentionArguments arguments = {.shape = shape,
+                                        .q = q,
+                                        .q_stride = q_stride,
+                                        .kv = kv,
+                                        .out = out,
+                                        .log_sum_exp = log_sum_exp};
+  const int64_t items = AttentionItems<V>(sequences, shape.kv_heads);
+  parallel.For(items, 1, [&](int64_t begin, int64_t end) {
+    FpEnvironment environment;
+    ForEachAttentionItem<V>(
+        sequences, shape.kv_heads, begin, end,
+        [&](const SequenceRows& sequence, int64_t first, int64_t rows, int64_t kv_head) {
+          AttentionItem<V>(arguments, sequence.pages.data(), kv_head, sequence.row_begin + first,
+                           rows, sequence.first_position + first)
+              .Run();
+        });
+  });
+}
+
+template <class V>
+void CpuKernels<V>::AttentionBackward(Parallel& parallel, const AttentionShape& shape,
+                                      const float* q, int64_t q_stride,
+                                      absl::Span<const SequenceRows> sequences, const KvPages& kv,
+                                      const float* out, const float* log_sum_exp, const float* dout,
+                                      float* dqkv, int64_t dqkv_stride) const {
+  const int64_t out_stride = shape.q_heads * shape.head_dim;
+  const int64_t items = static_cast<int64_t>(sequences.size()) * shape.kv_heads;
+  parallel.For(items, 1, [&](int64_t begin, int64_t end) {
+    FpEnvironment environment;
+    for (int64_t item = begin; item < end; ++item) {
+      const SequenceRows& sequence = sequences[item / shape.kv_heads];
+      const int64_t row = sequence.row_begin;
+      const AttentionBackwardArguments arguments = {
+          .shape = shape,
+          .q = q + row * q_stride,
+          .q_stride = q_stride,
+          .kv = kv,
+          .pages = sequence.pages.data(),
+          .rows = sequence.row_count,
+          .out = out + row * out_stride,
+          .log_sum_exp = log_sum_exp + row * shape.q_heads,
+          .dout = dout + row * out_stride,
+          .dqkv = dqkv + row * dqkv_stride,
+          .dqkv_stride = dqkv_stride};
+      AttentionBackwardItem<V>(arguments, item % shape.kv_heads).Run();
+    }
+  });
+}
+
+template <class V>
+void CpuKernels<V>::SiluMul(Parallel& parallel, const float* gate_up, int64_t m, int64_t f,
+                            float* y) const {
+  parallel.For(m, GrainRows(f), [&](int64_t begin, int64_t end) {
+    FpEnvironment environment;
+    for (int64_t row = begin; row < end; ++row) {
+      const float* gate = gate_up + row * 2 * f;
+      SiluMulRow<V>(gate, gate + f, f, y + row * f);
+    }
+  });
+}
+
+template <class V>
+void CpuKernels<V>::SiluMulBackward(Parallel& parallel, const float* gate_up, const float* dy,
+                                    int64_t m, int64_t f, float* dgate_up) const {
+  parallel.For(m, GrainRows(f), [&](int64_t begin, int64_t end) {
+    FpEnvironment environment;
+    for (int64_t row = begin; row < end; ++row) {
+      const float* gate = gate_up + row * 2 * f;
+      float* dgate = dgate_up + row * 2 * f;
+      SiluMulBackwardRow<V>(gate, gate + f, dy + row * f, f, dgate, dgate + f);
+    }
+  });
+}
+
+template <class V>
+void CpuKernels<V>::LogProb(Parallel& parallel, const float* logits, int64_t m, int64_t v,
+                            const float* temperature, const int32_t* target, float* log_sum_exp,
+                            float* log_prob, float* entropy) const {
+  parallel.For(m, GrainRows(v), [&](int64_t begin, int64_t end) {
+    FpEnvironment environment;
+    LogProbRows<V> rows(v);
+    for (int64_t row = begin; row < end; ++row) {
+      rows.Run(logits + row * v, temperature[row], target[row], log_sum_exp + row, log_prob + row,
+               entropy == nullptr ? nullptr : entropy + row);
+    }
+  });
+}
+
+template <class V>
+void CpuKernels<V>::LogProbBackward(Parallel& parallel, float* logits, int64_t m, int64_t v,
+                                    const float* temperature, const int32_t* target,
+                                    const float* log_sum_exp, const float* coefficient) const {
+  parallel.For(m, GrainRows(v), [&](int64_t begin, int64_t end) {
+    FpEnvironment environment;
+    for (int64_t row = begin; row < end; ++row) {
+      LogProbBackwardRow<V>(logits + row * v, v, temperature[row], target[row], log_sum_exp[row],
+                            coefficient[row]);
+    }
+  });
+}
+
+template <class V>
+void CpuKernels<V>::Probabilities(const float* logits, int64_t v, float temperature,
+                                  float log_sum_exp, float* p) const {
+  FpEnvironment environment;
+  ProbabilitiesRow<V>(logits, v, temperature, log_sum_exp, p);
+}
+
+template <class V>
+double CpuKernels<V>::SumOfSquares(Parallel& parallel, const float* g, int64_t n) const {
+  const int64_t leaves = (n + kGradientLeaf - 1) / kGradientLeaf;
+  Scratch<V> scratch(leaves);
+  float* sums = scratch.Take(leaves);
+  parallel.For(leaves, GrainRows(kGradientLeaf), [&](int64_t begin, int64_t end) {
+    FpEnvironment environment;
+    for (int64_t leaf = begin; leaf < end; ++leaf) {
+      const float* from = g + leaf * kGradientLeaf;
+      sums[leaf] = RowDot<V>(from, from, std::min(kGradientLeaf, n - leaf * kGradientLeaf));
+    }
+  });
+  FpEnvironment environment;
+  double sum = 0.0;
+  for (int64_t leaf = 0; leaf < leaves; ++leaf) sum += static_cast<double>(sums[leaf]);
+  return sum;
+}
+
+template <class V>
+void CpuKernels<V>::AdamW(Parallel& parallel, const AdamWScalars& scalars, int64_t n,
+                          const float* gradient, float* master, float* moment1,
+                          float* moment2) const {
+  parallel.For(n, kGrainElements, [&](int64_t begin, int64_t end) {
+    FpEnvironment environment;
+    AdamWElements<V>(scalars, end - begin, gradient + begin, master + begin, moment1 + begin,
+                     moment2 + begin);
+  });
+}
+
+template <class V>
+Digest128 CpuKernels<V>::Digest(Parallel& parallel, const float* x, int64_t n,
+                                uint64_t first_index) const {
+  return DigestElements(parallel, x, n, first_index);
+}
+
+template <class V>
+void CpuKernels<V>::Exp(const float* x, int64_t n, float* y) const {
+  FpEnvironment environment;
+  ExpElements<V>(x, n, y);
+}
+
+template <class V>
+void CpuKernels<V>::Log(const float* x, int64_t n, float* y) const {
+  FpEnvironment environment;
+  LogElements<V>(x, n, y);
+}
+
+}  // namespace lockstep::kernels::cpu
+
+#endif  // LOCKSTEP_KERNELS_CPU_CPU_KERNELS_INL_H_

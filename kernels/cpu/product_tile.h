@@ -1,0 +1,70 @@
+#ifndef LOCKSTEP_KERNELS_CPU_PRODUCT_TILE_H_
+#define LOCKSTEP_KERNELS_CPU_PRODUCT_TILE_H_
+
+#include <algorithm>
+#include <cstdint>
+
+#include "kernels/shapes.h"
+
+namespace lockstep::kernels::cpu {
+
+// The register tile under every matrix product: rows of one operand, broadcast element by element,
+// against a panel that is kPanelWidth outputs wide. One tile output is one FMA chain from +0 in
+// ascending order of the reduced index; rows and lanes are independent chains, so how rows are
+// grouped into tiles moves no bit.
+
+template <class V>
+inline constexpr int64_t kPanelVectors = kPanelWidth / V::kLanes;
+
+template <class V, int64_t kRows>
+struct Tile {
+  V sum[kRows][kPanelVectors<V>];
+};
+
+// tile[r] = sum over i in [0, count) of rows[r * stride + i] * panel[i * kPanelWidth + lane].
+template <class V, int64_t kRows>
+inline void RunChains(const float* rows, int64_t stride, const float* panel, int64_t count,
+                      Tile<V, kRows>& tile) {
+  for (auto& row : tile.sum) {
+    for (V& sum : row) sum = V::Zero();
+  }
+  for (int64_t i = 0; i < count; ++i, panel += kPanelWidth) {
+    V factor[kRows];
+    for (int64_t r = 0; r < kRows; ++r) factor[r] = V::Broadcast(rows[r * stride + i]);
+    for (int64_t v = 0; v < kPanelVectors<V>; ++v) {
+      const V weight = V::Load(panel + v * V::kLanes);
+      for (int64_t r = 0; r < kRows; ++r) {
+        tile.sum[r][v] = Fma(factor[r], weight, tile.sum[r][v]);
+      }
+    }
+  }
+}
+
+// Calls body.template operator()<kRows>(first_row) over [0, rows) in tiles of V::kTileRows; what is
+// left over is shared out so that no tile is much smaller than the others (4 rows are 2 + 2: a tile
+// of one row cannot hide the latency of an FMA).
+template <class V, int64_t kRows = V::kTileRows, class Body>
+inline void ForRowTile(int64_t rows, int64_t first_row, Body& body) {
+  if constexpr (kRows > 0) {
+    if (rows == kRows) {
+      body.template operator()<kRows>(first_row);
+    } else {
+      ForRowTile<V, kRows - 1>(rows, first_row, body);
+    }
+  }
+}
+
+template <class V, class Body>
+inline void ForRowTiles(int64_t rows, Body body) {
+  for (int64_t row = 0; row < rows;) {
+    const int64_t left = rows - row;
+    int64_t take = std::min(left, V::kTileRows);
+    if (left > V::kTileRows && left < 2 * V::kTileRows) take = (left + 1) / 2;
+    ForRowTile<V>(take, row, body);
+    row += take;
+  }
+}
+
+}  // namespace lockstep::kernels::cpu
+
+#endif  // LOCKSTEP_KERNELS_CPU_PRODUCT_TILE_H_

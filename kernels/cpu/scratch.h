@@ -1,0 +1,45 @@
+#ifndef LOCKSTEP_KERNELS_CPU_SCRATCH_H_
+#define LOCKSTEP_KERNELS_CPU_SCRATCH_H_
+
+#include <cstdint>
+#include <cstdlib>
+
+namespace lockstep::kernels::cpu {
+
+// Working memory of one call in one thread: hands out arrays one after the other, each aligned to a
+// cache line, from a single allocation. Contents are undefined. A template only so that each
+// instruction set has a copy of its own (simd_avx2.h).
+template <class V>
+class Scratch {
+ public:
+  // floats: the sum of Rounded(n) over all the arrays that will be taken.
+  explicit Scratch(int64_t floats)
+      : memory_(
+            static_cast<float*>(std::aligned_alloc(kAlignment, Rounded(floats) * sizeof(float)))),
+        next_(memory_) {
+    if (memory_ == nullptr) std::abort();  // as operator new would end a program without exceptions
+  }
+  ~Scratch() { std::free(memory_); }
+  Scratch(const Scratch&) = delete;
+  Scratch& operator=(const Scratch&) = delete;
+
+  // What an array of n floats uses up.
+  static constexpr int64_t Rounded(int64_t n) { return (n + kFloats - 1) / kFloats * kFloats; }
+
+  float* Take(int64_t n) {
+    float* taken = next_;
+    next_ += Rounded(n);
+    return taken;
+  }
+
+ private:
+  static constexpr int64_t kAlignment = 64;
+  static constexpr int64_t kFloats = kAlignment / sizeof(float);
+
+  float* const memory_;
+  float* next_;
+};
+
+}  // namespace lockstep::kernels::cpu
+
+#endif  // LOCKSTEP_KERNELS_CPU_SCRATCH_H_

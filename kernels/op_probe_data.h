@@ -1,0 +1,129 @@
+#ifndef LOCKSTEP_KERNELS_OP_PROBE_DATA_H_
+#define LOCKSTEP_KERNELS_OP_PROBE_DATA_H_
+
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+#include <iterator>
+#include <limits>
+#include <memory>
+#include <new>
+#include <string_view>
+#include <vector>
+
+#include "kernels/digest_mix.h"
+#include "kernels/op_probe.h"
+
+namespace lockstep::kernels::probe {
+
+// Inputs and outputs of the probes.
+
+using Floats = std::vector<float>;
+
+// A stream of test data.
+class Generator {
+ public:
+  explicit Generator(ProbeSeed seed) : state_(MixMurmur3(seed.seed)), data_(seed.data) {}
+
+  uint64_t Next() { return MixStafford13(state_ += 0x9e3779b97f4a7c15u); }
+  int64_t Below(int64_t limit) {
+    return static_cast<int64_t>(Next() % static_cast<uint64_t>(limit));
+  }
+  // In (-scale, scale), never 0.
+  float Plain(float scale = 1.0f) {
+    const float magnitude = static_cast<float>(1 + (Next() >> 41)) * 0x1p-23f;
+    return (Next() & 1) != 0 ? magnitude * scale : -magnitude * scale;
+  }
+
+  Floats Vector(int64_t n, float scale = 1.0f) {
+    Floats values(n);
+    for (float& value : values) {
+      const bool edge = data_ == ProbeData::kEdges && Below(8) == 0;
+      value = edge ? Edge() : Plain(scale);
+    }
+    return values;
+  }
+  // As Vector, with a NaN in row 1 and an infinity in the row before the last.
+  Floats Rows(int64_t m, int64_t width, float scale = 1.0f) {
+    Floats values = Vector(m * width, scale);
+    if (data_ == ProbeData::kEdges && m >= 4 && width > 0) {
+      values[width + Below(width)] = std::numeric_limits<float>::quiet_NaN();
+      values[(m - 2) * width + Below(width)] = std::numeric_limits<float>::infinity();
+    }
+    return values;
+  }
+  Floats Positive(int64_t n) {
+    Floats values(n);
+    for (float& value : values) value = 0.5f + static_cast<float>(Next() >> 40) * 0x1p-24f;
+    return values;
+  }
+  std::vector<int32_t> Tokens(int64_t count, int64_t limit) {
+    std::vector<int32_t> tokens(count);
+    for (int32_t& token : tokens) token = static_cast<int32_t>(Below(limit));
+    return tokens;
+  }
+  float Temperature() {
+    constexpr float kTemperatures[] = {1.0f, 0.7f, 1.0f, 1.5f, 0.3f};
+    return kTemperatures[Below(std::size(kTemperatures))];
+  }
+
+ private:
+  float Edge() {
+    constexpr float kEdges[] = {0.0f,      -0.0f,    0x1p-149f, -0x1.8p-130f, 0x1p-126f,
+                                -0x1p-70f, 0x1p-75f, 0x1p60f,   -0x1p66f,     0x1.fffffep-127f};
+    return kEdges[Below(std::size(kEdges))];
+  }
+
+  uint64_t state_;
+  const ProbeData data_;
+};
+
+// Panels are aligned to 64 bytes, as PackedMatrix promises; without slack at the end.
+class Panels {
+ public:
+  Panels(int64_t n, int64_t k) : size_(PackedSize(n, k)), data_(Allocate(size_)) {}
+
+  float* data() { return data_.get(); }
+  // The packed form of w, independent of any backend's Pack.
+  static Panels Of(const Floats& w, int64_t n, int64_t k) {
+    Panels panels(n, k);
+    std::fill_n(panels.data(), panels.size_, 0.0f);
+    for (int64_t row = 0; row < n; ++row) {
+      for (int64_t i = 0; i < k; ++i) {
+        panels.data()[(row / kPanelWidth * k + i) * kPanelWidth + row % kPanelWidth] =
+            w[row * k + i];
+      }
+    }
+    return panels;
+  }
+
+ private:
+  struct Free {
+    void operator()(float* memory) const { ::operator delete[](memory, std::align_val_t{64}); }
+  };
+  static float* Allocate(int64_t size) {
+    return static_cast<float*>(::operator new[](size * sizeof(float), std::align_val_t{64}));
+  }
+
+  int64_t size_;
+  std::unique_ptr<float[], Free> data_;
+};
+
+inline OpOutput Output(std::string_view name, const float* values, int64_t n) {
+  OpOutput output{.name = name, .bits = std::vector<uint32_t>(n)};
+  for (int64_t i = 0; i < n; ++i) output.bits[i] = std::bit_cast<uint32_t>(values[i]);
+  return output;
+}
+inline OpOutput Output(std::string_view name, const Floats& values) {
+  return Output(name, values.data(), static_cast<int64_t>(values.size()));
+}
+
+inline std::vector<int64_t> DatumBegins(const TokenCase& c) {
+  std::vector<int64_t> begins = {0};
+  for (int64_t length : c.datum_lengths) begins.push_back(begins.back() + length);
+  return begins;
+}
+
+}  // namespace lockstep::kernels::probe
+
+#endif  // LOCKSTEP_KERNELS_OP_PROBE_DATA_H_

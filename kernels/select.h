@@ -1,0 +1,53 @@
+#ifndef LOCKSTEP_KERNELS_SELECT_H_
+#define LOCKSTEP_KERNELS_SELECT_H_
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "kernels/kernels.h"
+
+namespace lockstep::kernels {
+
+// Which backend runs. All produce the same bits, so the choice is about speed alone.
+enum class InstructionSet { kReference, kAvx2 };
+
+// "reference", "avx2".
+std::string_view InstructionSetName(InstructionSet instruction_set);
+// INVALID_ARGUMENT naming the text and what is known.
+absl::StatusOr<InstructionSet> ParseInstructionSet(std::string_view name);
+
+struct SelectedKernels {
+  InstructionSet instruction_set = InstructionSet::kReference;
+  std::unique_ptr<Kernels> kernels;
+  // Why no faster set was taken, when the self-test says so; for the log. Empty if nothing is
+  // amiss.
+  std::string note;
+};
+
+// The fastest backend that this CPU supports and that passes the self-test; each one that fails it
+// is stepped over, with a sentence in `note`. With `forced`, that one or FAILED_PRECONDITION: the
+// CPU lacks it, or it fails the self-test. FAILED_PRECONDITION too when the CPU has no FMA: nothing
+// can run.
+absl::StatusOr<SelectedKernels> SelectKernels(std::optional<InstructionSet> forced);
+
+// Whether this CPU (and its operating system) can run a set.
+bool CpuSupports(InstructionSet instruction_set);
+
+// The rule behind SelectKernels, over any candidates, fastest first.
+struct KernelsCandidate {
+  InstructionSet instruction_set;
+  bool supported;
+  std::function<std::unique_ptr<Kernels>()> create;
+};
+absl::StatusOr<SelectedKernels> SelectFrom(absl::Span<const KernelsCandidate> candidates,
+                                           const Kernels& reference,
+                                           std::optional<InstructionSet> forced);
+
+}  // namespace lockstep::kernels
+
+#endif  // LOCKSTEP_KERNELS_SELECT_H_

@@ -1,0 +1,18 @@
+#ifndef LOCKSTEP_KERNELS_SELF_TEST_H_
+#define LOCKSTEP_KERNELS_SELF_TEST_H_
+
+#include "absl/status/status.h"
+#include "kernels/kernels.h"
+
+namespace lockstep::kernels {
+
+// Runs every operation of `kernels` and of `reference` on small, odd shapes and compares the
+// outputs bit by bit. OK when all are equal; else INTERNAL naming the first operation that differs,
+// the output and index, and both bit patterns. Takes a fraction of a second; meant for every start
+// of a server, because a compiler, a CPU or a hypervisor may differ from the one that the tests ran
+// on.
+absl::Status SelfTest(const Kernels& kernels, const Kernels& reference);
+
+}  // namespace lockstep::kernels
+
+#endif  // LOCKSTEP_KERNELS_SELF_TEST_H_
