@@ -13,13 +13,16 @@ namespace lockstep::kernels {
 // The empty asm statements are there because compilers do not know that arithmetic depends on
 // MXCSR: no load is moved above the first one, and no store below the second, so arithmetic on
 // memory stays inside. Constants that the compiler folds never see the environment.
+//
+// Always inlined, because files compiled for different instruction sets include this one: a shared
+// copy compiled for AVX (vldmxcsr) would end the program on a CPU without it.
 class FpEnvironment {
  public:
-  FpEnvironment() : saved_(_mm_getcsr()) {
+  [[gnu::always_inline]] FpEnvironment() : saved_(_mm_getcsr()) {
     _mm_setcsr(kKernelState);
     asm volatile("" ::: "memory");
   }
-  ~FpEnvironment() {
+  [[gnu::always_inline]] ~FpEnvironment() {
     asm volatile("" ::: "memory");
     _mm_setcsr(saved_);
   }
