@@ -1,10 +1,5 @@
 #include "core/model/json_fields.h"
 
-#include <cerrno>
-#include <cmath>
-#include <cstdio>
-#include <cstring>
-#include <memory>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -12,28 +7,6 @@
 namespace lockstep {
 
 using nlohmann::json;
-
-absl::StatusOr<std::string> ReadTextFile(const std::string& path, int64_t bytes_max) {
-  std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "rb"),
-                                                       &std::fclose);
-  if (file == nullptr) {
-    const std::string message = absl::StrCat(path, ": ", std::strerror(errno));
-    return errno == ENOENT ? absl::NotFoundError(message) : absl::DataLossError(message);
-  }
-  std::string contents;
-  char piece[1 << 16];
-  while (true) {
-    const size_t count = std::fread(piece, 1, sizeof(piece), file.get());
-    contents.append(piece, count);
-    if (static_cast<int64_t>(contents.size()) > bytes_max) {
-      return absl::ResourceExhaustedError(
-          absl::StrCat(path, ": larger than the limit of ", bytes_max, " bytes"));
-    }
-    if (count < sizeof(piece)) break;
-  }
-  if (std::ferror(file.get())) return absl::DataLossError(absl::StrCat(path, ": cannot be read"));
-  return contents;
-}
 
 absl::StatusOr<JsonFields> JsonFields::Of(const json& object, std::string source) {
   if (!object.is_object()) {

@@ -12,10 +12,6 @@
 
 namespace lockstep {
 
-// The whole of a text file. NOT_FOUND: no such file; RESOURCE_EXHAUSTED: more than `bytes_max`;
-// DATA_LOSS: reading failed.
-absl::StatusOr<std::string> ReadTextFile(const std::string& path, int64_t bytes_max);
-
 // A JSON object from outside, read field by field with its type and range checked. A field that is
 // null counts as absent. Errors are INVALID_ARGUMENT and name source, field and value.
 //

@@ -7,7 +7,9 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "core/base/status_macros.h"
+#include "core/model/file_io.h"
 #include "core/model/json_fields.h"
+#include "nlohmann/json.hpp"
 
 namespace lockstep {
 namespace {
