@@ -1,0 +1,53 @@
+// Goal: the start-up self-test passes real backends and names the operation of a faulty one.
+// Method: one planted fault, one bit in one element, per operation.
+
+#include "kernels/self_test.h"
+
+#include <memory>
+#include <string>
+
+#include "gtest/gtest.h"
+#include "kernels/cpu/avx2_kernels.h"
+#include "kernels/select.h"
+#include "tests/kernels/faulty_kernels.h"
+
+namespace lockstep::kernels {
+namespace {
+
+TEST(SelfTestTest, Avx2EqualsReference) {
+  if (!CpuSupports(InstructionSet::kAvx2)) GTEST_SKIP() << "cpu lacks avx2";
+  EXPECT_TRUE(SelfTest(*CreateAvx2Kernels(), *CreateReferenceKernels()).ok());
+}
+
+class PlantedFaultTest : public testing::TestWithParam<const char*> {};
+
+TEST_P(PlantedFaultTest, IsNamed) {
+  const std::unique_ptr<Kernels> reference = CreateReferenceKernels();
+  const FaultyKernels faulty(*reference, GetParam());
+  const absl::Status status = SelfTest(faulty, *reference);
+  EXPECT_EQ(status.code(), absl::StatusCode::kInternal);
+  const std::string expected =
+      "kernels 'faulty' differ from the reference in " + std::string(GetParam()) + ": ";
+  EXPECT_EQ(std::string(status.message()).substr(0, expected.size()), expected);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    EveryOperation, PlantedFaultTest,
+    testing::Values("Pack", "MatMul", "MatMulBackwardInput", "MatMulBackwardWeight", "Embedding",
+                    "EmbeddingBackward", "RmsNorm", "RmsNormBackward", "Add", "Rope",
+                    "RopeBackward", "StoreKv", "Attention", "AttentionBackward", "SiluMul",
+                    "SiluMulBackward", "LogProb", "LogProbBackward", "Probabilities",
+                    "SumOfSquares", "AdamW", "Digest", "Exp", "Log"),
+    [](const testing::TestParamInfo<const char*>& info) { return std::string(info.param); });
+
+TEST(SelfTestTest, NamesIndexAndBothPatterns) {
+  const std::unique_ptr<Kernels> reference = CreateReferenceKernels();
+  const FaultyKernels faulty(*reference, "MatMul");
+  // The first case has 33 outputs.
+  const std::string message(SelfTest(faulty, *reference).message());
+  EXPECT_NE(message.find("MatMul: y[32] has bits 0x"), std::string::npos) << message;
+  EXPECT_NE(message.find(", expected 0x"), std::string::npos) << message;
+}
+
+}  // namespace
+}  // namespace lockstep::kernels
