@@ -2,6 +2,7 @@
 // among them, not on pages, prefill chunks or the cut of the data into calls.
 // Method: the same data arranged differently, compared bit by bit.
 
+#include <algorithm>
 #include <cstdint>
 #include <limits>
 #include <memory>
@@ -94,24 +95,63 @@ TEST_F(Invariance, APoisonedQueryPoisonsItsOwnRowAlone) {
   }
 }
 
-TEST_F(Invariance, RowOperationsIgnoreOtherRows) {
-  constexpr int64_t kM = 3, kK = 70, kN = 33;
-  const std::vector<float> alone = RandomFloats(kK, 1);
-  const std::vector<float> w = RandomFloats(kN * kK, 2), weight = RandomFloats(kK, 3);
-  std::vector<float> panels(PackedSize(kN, kK));
-  kernels_->Pack(serial_, w.data(), kN, kK, panels.data());
-  const PackedMatrix packed = {.panels = panels.data(), .n = kN, .k = kK};
-  std::vector<float> product(kN), norm(kK), r(kM);
-  kernels_->MatMul(serial_, alone.data(), 1, packed, product.data());
-  kernels_->RmsNorm(serial_, alone.data(), weight.data(), 1, kK, 1e-5f, norm.data(), r.data());
+// Outputs of the row operations for rows of width kWidth, one entry an operation.
+constexpr int64_t kWidth = 70, kOutputs = 33;
 
+struct RowOutputs {
+  explicit RowOutputs(int64_t m)
+      : product(m * kOutputs), norm(m * kWidth), silu(m * kWidth / 2), log_prob(m) {}
+
+  std::vector<float> product, norm, silu, log_prob;
+
+  RowOutputs Row(int64_t row) const {
+    RowOutputs result(1);
+    const auto copy = [row](const std::vector<float>& from, std::vector<float>& to) {
+      const int64_t width = static_cast<int64_t>(to.size());
+      std::copy_n(from.begin() + row * width, width, to.begin());
+    };
+    copy(product, result.product);
+    copy(norm, result.norm);
+    copy(silu, result.silu);
+    copy(log_prob, result.log_prob);
+    return result;
+  }
+};
+
+RowOutputs RunRowOperations(const Kernels& kernels, const std::vector<float>& x) {
+  const int64_t m = static_cast<int64_t>(x.size()) / kWidth;
+  Serial serial;
+  RowOutputs outputs(m);
+  const std::vector<float> w = RandomFloats(kOutputs * kWidth, 2), weight = RandomFloats(kWidth, 3);
+  std::vector<float> panels(PackedSize(kOutputs, kWidth)), unused(m), entropy(m);
+  kernels.Pack(serial, w.data(), kOutputs, kWidth, panels.data());
+  kernels.MatMul(serial, x.data(), m, {.panels = panels.data(), .n = kOutputs, .k = kWidth},
+                 outputs.product.data());
+  kernels.RmsNorm(serial, x.data(), weight.data(), m, kWidth, 1e-5f, outputs.norm.data(),
+                  unused.data());
+  kernels.SiluMul(serial, x.data(), m, kWidth / 2, outputs.silu.data());
+  const std::vector<float> temperature(m, 0.7f);
+  const std::vector<int32_t> target(m, 5);
+  kernels.LogProb(serial, x.data(), m, kWidth, temperature.data(), target.data(), unused.data(),
+                  outputs.log_prob.data(), entropy.data());
+  return outputs;
+}
+
+TEST_F(Invariance, RowOperationsIgnoreOtherRows) {
+  constexpr int64_t kM = 3;
+  const std::vector<float> alone = RandomFloats(kWidth, 1);
+  const RowOutputs expected = RunRowOperations(*kernels_, alone);
   for (int64_t place = 0; place < kM; ++place) {
-    std::vector<float> x(kM * kK, kNaN), y(kM * kN), n(kM * kK);
-    std::copy(alone.begin(), alone.end(), x.begin() + place * kK);
-    kernels_->MatMul(serial_, x.data(), kM, packed, y.data());
-    kernels_->RmsNorm(serial_, x.data(), weight.data(), kM, kK, 1e-5f, n.data(), r.data());
-    ExpectSameBits({y.begin() + place * kN, y.begin() + (place + 1) * kN}, product);
-    ExpectSameBits({n.begin() + place * kK, n.begin() + (place + 1) * kK}, norm);
+    std::vector<float> x(kM * kWidth, kNaN);
+    std::copy(alone.begin(), alone.end(), x.begin() + place * kWidth);
+    const RowOutputs all = RunRowOperations(*kernels_, x);
+    const RowOutputs got = all.Row(place);
+    ExpectSameBits(got.product, expected.product);
+    ExpectSameBits(got.norm, expected.norm);
+    ExpectSameBits(got.silu, expected.silu);
+    ExpectSameBits(got.log_prob, expected.log_prob);
+    // Negative control: the other rows are as bad as they were meant to be.
+    EXPECT_EQ(Bits(all.log_prob[(place + 1) % kM]), 0x7fc00000u);
   }
 }
 
