@@ -1,0 +1,59 @@
+#include "tests/support/tiny_model.h"
+
+#include "core/model/hf_directory.h"
+#include "core/model/init_model.h"
+#include "core/model/philox.h"
+
+namespace lockstep {
+
+ModelConfig TinyModelConfig(bool tied, int64_t layer_count) {
+  ModelConfig config;
+  config.architecture = "LlamaForCausalLM";
+  config.vocab_size = kTinyVocabSize;
+  config.hidden_size = 32;
+  config.intermediate_size = 52;
+  config.layer_count = layer_count;
+  config.head_count = 4;
+  config.kv_head_count = 2;
+  config.head_dim = 16;
+  config.context_length_max = 512;
+  config.rms_norm_epsilon = 1e-5f;
+  config.rope_theta = 1000;
+  config.tie_word_embeddings = tied;
+  config.bos_token_id = 1;
+  config.eos_token_ids = {2};
+  return config;
+}
+
+void FillTinyTensor(const ParamSpec& spec, uint64_t seed, float* values) {
+  const bool norm = spec.rank == 1;
+  FillNormal(seed, spec.canonical_begin, spec.size(), 0.25, values);
+  if (!norm) return;
+  for (int64_t i = 0; i < spec.size(); ++i) values[i] += 1.0f;
+}
+
+void FillTinyWeights(uint64_t seed, OptimizerState& state) {
+  for (size_t i = 0; i < state.params().size(); ++i) {
+    FillTinyTensor(state.params()[i], seed, state.master(static_cast<int>(i)));
+  }
+}
+
+absl::Status WriteTinyModel(const std::string& directory, const ModelConfig& config,
+                            uint64_t seed) {
+  std::vector<float> tensor;
+  return WriteHfDirectory(directory, "", config, [&](const ParamSpec& spec) {
+    tensor.resize(spec.size());
+    FillTinyTensor(spec, seed, tensor.data());
+    return static_cast<const float*>(tensor.data());
+  });
+}
+
+std::vector<int32_t> TinyTokens(uint64_t seed, int64_t count, int32_t token_end) {
+  std::vector<int32_t> tokens;
+  for (int64_t i = 0; i < count; ++i) {
+    tokens.push_back(static_cast<int32_t>(PhiloxUniform(seed, i, 0) * token_end));
+  }
+  return tokens;
+}
+
+}  // namespace lockstep

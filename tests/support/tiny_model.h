@@ -1,0 +1,38 @@
+// A Llama small enough that the reference kernels run it in milliseconds, with every feature of a
+// large one: grouped queries, an attention width other than the hidden size, a vocabulary and an
+// MLP that fill no panel, tied or untied. Pure functions.
+#ifndef LOCKSTEP_TESTS_SUPPORT_TINY_MODEL_H_
+#define LOCKSTEP_TESTS_SUPPORT_TINY_MODEL_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "core/model/model_config.h"
+#include "core/model/optimizer_state.h"
+#include "core/model/param_spec.h"
+
+namespace lockstep {
+
+inline constexpr int64_t kTinyVocabSize = 67;
+
+// Vocabulary 67, hidden 32, 4 heads of 16 over 2 KV heads, MLP 52, context 512, EOS 2.
+ModelConfig TinyModelConfig(bool tied, int64_t layer_count = 3);
+
+// Elements of one tensor, a function of (spec, seed) alone: norm weights around 1, matrices wide
+// enough that attention is far from uniform and logits are nats apart.
+void FillTinyTensor(const ParamSpec& spec, uint64_t seed, float* values);
+
+// All of a stage's master weights.
+void FillTinyWeights(uint64_t seed, OptimizerState& state);
+
+// The same weights as a Hugging Face directory. `directory` must not exist.
+absl::Status WriteTinyModel(const std::string& directory, const ModelConfig& config, uint64_t seed);
+
+// `count` token ids in [0, token_end), a function of its arguments.
+std::vector<int32_t> TinyTokens(uint64_t seed, int64_t count, int32_t token_end = kTinyVocabSize);
+
+}  // namespace lockstep
+
+#endif  // LOCKSTEP_TESTS_SUPPORT_TINY_MODEL_H_
