@@ -59,7 +59,9 @@ def count_bazel(path: Path) -> Counts:
         elif "targetCompleted" in event_id and not event.get("completed", {}).get("success"):
             counts.failed.append(f"{event_id['targetCompleted']['label']} (does not build)")
         elif "unconfiguredLabel" in event_id or ("pattern" in event_id and "aborted" in event):
-            counts.failed.append(f"{_any_value(event_id)} ({event['aborted'].get('reason')})")
+            counts.failed.append(
+                f"{_label(event_id)} ({event['aborted'].get('reason', 'not loaded')})"
+            )
         elif "buildFinished" in event_id:
             finished = True
             code = event["finished"].get("exitCode", {})
@@ -86,8 +88,10 @@ def _count_test_result(label: str, result: dict) -> Counts:
     return counts
 
 
-def _any_value(event_id: dict) -> str:
-    return json.dumps(next(iter(event_id.values())))
+def _label(event_id: dict) -> str:
+    """The target or the pattern that an event is about."""
+    about = next(iter(event_id.values()))
+    return about.get("label") or " ".join(about.get("pattern", []))
 
 
 def main() -> int:

@@ -97,6 +97,16 @@ def test_target_that_does_not_build_is_a_failure(tmp_path: Path) -> None:
     assert events.count().failed == ["//a:a_test (does not build)"]
 
 
+def test_target_or_pattern_that_does_not_load_is_a_failure(tmp_path: Path) -> None:
+    events = Events(tmp_path)
+    events.events.append({"id": {"unconfiguredLabel": {"label": "//a:a"}}, "aborted": {}})
+    events.events.append(
+        {"id": {"pattern": {"pattern": ["//b/..."]}}, "aborted": {"reason": "LOADING_FAILURE"}}
+    )
+    events.finish(1, "BUILD_FAILURE")
+    assert events.count().failed == ["//a:a (not loaded)", "//b/... (LOADING_FAILURE)"]
+
+
 def test_run_that_ended_early_is_a_failure(tmp_path: Path) -> None:
     events = Events(tmp_path)
     events.test("//a:a_test", "PASSED", ALL_PASS)
