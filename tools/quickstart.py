@@ -61,7 +61,7 @@ def parse_arguments(arguments: list[str]) -> argparse.Namespace:
         "--seed",
         type=int,
         default=defaults.seed,
-        help="of the data's order and of every draw (default: %(default)s)",
+        help="of the initial weights, the data's order and every draw (default: %(default)s)",
     )
     parser.add_argument(
         "--server-binary",
@@ -72,10 +72,11 @@ def parse_arguments(arguments: list[str]) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
-def init_model(binary: Path, directory: Path) -> None:
-    """Writes the tiny model anew: byte-level vocabulary, fixed seed."""
+def init_model(binary: Path, directory: Path, seed: int) -> None:
+    """Writes the tiny byte-level model anew; the seed names its weights."""
     shutil.rmtree(directory, ignore_errors=True)
-    subprocess.run([binary, "init-model", directory], check=True, stdout=subprocess.DEVNULL)
+    command = [binary, "init-model", directory, f"--seed={seed}"]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
 
 
 def server_flags(arguments: argparse.Namespace) -> dict[str, str | int | bool]:
@@ -171,7 +172,7 @@ def main() -> int:
     log_path = work_dir / "server.log"
 
     began = time.monotonic()
-    init_model(arguments.server_binary, model_dir)
+    init_model(arguments.server_binary, model_dir, schedule.seed)
     with (
         lockstep.LocalServer(
             arguments.server_binary,
