@@ -70,8 +70,12 @@ void MatMulBackwardWeightRows(const float* dy, const float* x,
         for (int64_t t = 0; t < count; ++t) {
           const float* from = x + (first + t) * k + column;
           float* to = scratch.x + t * kPanelWidth;
-          std::copy(from, from + width, to);
-          std::fill(to + width, to + kPanelWidth, 0.0f);
+          if (width == kPanelWidth) {
+            std::copy_n(from, kPanelWidth, to);
+          } else {
+            std::copy_n(from, width, to);
+            std::fill(to + width, to + kPanelWidth, 0.0f);
+          }
         }
         AddWeightGradientTile<V>(scratch, count, rows, width, dw + row * k + column, k);
       }

@@ -22,21 +22,26 @@ struct Tile {
 };
 
 // tile[r] = sum over i in [0, count) of rows[r * stride + i] * panel[i * kPanelWidth + lane].
+//
+// Never inlined: the loop needs every register there is, and a caller's constants would push one of
+// the sums into memory.
 template <class V, int64_t kRows>
-inline void RunChains(const float* rows, int64_t stride, const float* panel, int64_t count,
-                      Tile<V, kRows>& tile) {
-  for (auto& row : tile.sum) {
-    for (V& sum : row) sum = V::Zero();
+[[gnu::noinline]] void RunChains(const float* rows, int64_t stride, const float* panel,
+                                 int64_t count, Tile<V, kRows>& tile) {
+  V sum[kRows][kPanelVectors<V>];
+  for (auto& row : sum) {
+    for (V& lanes : row) lanes = V::Zero();
   }
   for (int64_t i = 0; i < count; ++i, panel += kPanelWidth) {
     V factor[kRows];
     for (int64_t r = 0; r < kRows; ++r) factor[r] = V::Broadcast(rows[r * stride + i]);
     for (int64_t v = 0; v < kPanelVectors<V>; ++v) {
       const V weight = V::Load(panel + v * V::kLanes);
-      for (int64_t r = 0; r < kRows; ++r) {
-        tile.sum[r][v] = Fma(factor[r], weight, tile.sum[r][v]);
-      }
+      for (int64_t r = 0; r < kRows; ++r) sum[r][v] = Fma(factor[r], weight, sum[r][v]);
     }
+  }
+  for (int64_t r = 0; r < kRows; ++r) {
+    for (int64_t v = 0; v < kPanelVectors<V>; ++v) tile.sum[r][v] = sum[r][v];
   }
 }
 
