@@ -16,9 +16,9 @@ class Schedule:
     """Step counts, sizes and rates; the defaults are what the README's numbers were made with."""
 
     seed: int = 0
-    warmup_steps: int = 400
-    warmup_batch: int = 128
-    warmup_learning_rate: float = 3e-3
+    warmup_steps: int = 350
+    warmup_batch: int = 64
+    warmup_learning_rate: float = 2e-3
     # Steps over which the learning rate rises from 0.
     warmup_ramp_steps: int = 30
     rl_steps: int = 100
