@@ -135,7 +135,11 @@ def grpo_data(groups: Sequence[lockstep.Rollouts], advantages: np.ndarray) -> li
 def accuracy(client: lockstep.Client, problems: Sequence[Problem], seed: int) -> float:
     """Share of problems that the policy answers exactly, one answer each, sampled at temperature 1."""
     rollouts = client.generate_many(
-        [problem.prompt for problem in problems], max_tokens=ANSWER_TOKENS_MAX, seed=seed
+        [problem.prompt for problem in problems],
+        max_tokens=ANSWER_TOKENS_MAX,
+        seed=seed,
+        # As many as a server runs at one time by default.
+        concurrency=64,
     )
     rewards = [
         problem.reward(answer.samples[0].tokens)
