@@ -68,7 +68,11 @@ HEADER_OWNERS: list[tuple[str, str, tuple[str, ...]]] = [
         ("tests/bench/",),
     ),
     # core/device: its workers' spin loop pauses the processor.
-    (r".*intrin\.h$", "vector instructions belong to kernels/", ("kernels/", "core/device/")),
+    (
+        r".*intrin\.h$",
+        "vector instructions belong to kernels/",
+        ("kernels/", "core/device/", "tests/bench/"),
+    ),
     (
         r"absl/synchronization/",
         "locks are core/base/mutex.h, which ThreadSanitizer understands",
@@ -79,6 +83,8 @@ HEADER_OWNERS: list[tuple[str, str, tuple[str, ...]]] = [
 
 # Headers that only files with a main function may include.
 MAIN_FILE_HEADERS = re.compile(r"gflags/|absl/flags/|csignal$|signal\.h$")
+# Parts of a main function in files of their own: they may do what main files do, and only main files include them.
+MAIN_PARTS = ("server/stop_signals.",)
 
 # The folders whose headers a folder may include, besides its own. The longest prefix decides; what is not listed (tests,
 # tools) is free.
@@ -252,10 +258,13 @@ def check_header_owners(file: SourceFile) -> Iterator[Breach]:
             allowed = owners + tuple("tests/" + owner for owner in owners)
             if re.match(pattern, header) and not file.is_under(*allowed):
                 yield file.breach(line, f"includes {header}: {message}")
-        if MAIN_FILE_HEADERS.match(header) and not file.is_main and not file.is_under("tests/"):
+        privileged = file.is_main or file.is_under("tests/", *MAIN_PARTS)
+        if MAIN_FILE_HEADERS.match(header) and not privileged:
             yield file.breach(
                 line, f"includes {header}: only main files read flags or handle signals"
             )
+        if header.startswith(MAIN_PARTS) and not privileged:
+            yield file.breach(line, f"includes {header}: it is a part of main files")
 
 
 def check_layers(file: SourceFile) -> Iterator[Breach]:

@@ -36,6 +36,7 @@ PLANTED = [
     ("server/a.cc", '#include "absl/synchronization/mutex.h"\n', "ThreadSanitizer"),
     ("server/a.cc", "#include <gflags/gflags.h>\n", "only main files read flags"),
     ("core/engine/a.cc", "#include <csignal>\n", "only main files read flags"),
+    ("server/a.cc", '#include "server/stop_signals.h"\n', "it is a part of main files"),
     ("kernels/cpu/a.cc", '#include "core/base/check.h"\n', "kernels does not see it"),
     ("core/model/a.cc", '#include "core/pipeline/schedule.h"\n', "core/model does not see it"),
     ("core/generate/a.cc", '#include "core/train/step.h"\n', "core/generate does not see it"),
@@ -93,6 +94,8 @@ LEGAL = [
     ("core/device/cuda_stream.cc", "#include <cuda_runtime.h>\n"),
     ("core/engine/a.cc", '#include <glog/logging.h>\n\n#include "core/train/step.h"\n'),
     ("server/main.cc", "#include <gflags/gflags.h>\nint main() { exit(1); }\n"),
+    ("server/server_main.cc", '#include "server/stop_signals.h"\n'),
+    ("server/stop_signals.cc", "#include <csignal>\n"),
     ("kernels/cpu/a.cc", '#include <immintrin.h>\n\n#include "kernels/shapes.h"\n'),
     (
         "kernels/cpu/a.cc",
