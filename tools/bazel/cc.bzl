@@ -7,6 +7,8 @@ LOCKSTEP_COPTS = [
     "-Wall",
     "-Wextra",
     "-Werror",
+    # gcc 12 takes moved-from members of a std::variant for uninitialised ones.
+    "-Wno-maybe-uninitialized",
     # The order of every floating-point operation is the product (docs/numerics.md): a * b + c is two roundings unless
     # the source says std::fma. gcc would contract by default.
     "-ffp-contract=off",
