@@ -15,6 +15,7 @@
 #include "core/request/score_request.h"
 #include "core/request/train_request.h"
 #include "core/request/validate.h"
+#include "kernels/kernels.h"
 
 namespace lockstep {
 
@@ -32,6 +33,11 @@ struct EngineInfo {
   int64_t kv_pages_in_use = 0;
   int64_t kv_pages_total = 0;
   int64_t pinned_weight_versions = 0;
+};
+
+// For test binaries alone: a place to plant faults that the checks have to find.
+struct EngineHooks {
+  std::function<std::unique_ptr<kernels::Kernels>(std::unique_ptr<kernels::Kernels>)> wrap_kernels;
 };
 
 struct ExportResult {
@@ -54,7 +60,8 @@ class Engine {
   using Callback = std::function<void(absl::StatusOr<T>)>;
 
   // Loads the model, tests the kernels against the reference, starts stages and loop.
-  static absl::StatusOr<std::unique_ptr<Engine>> Create(const EngineConfig& config);
+  static absl::StatusOr<std::unique_ptr<Engine>> Create(const EngineConfig& config,
+                                                        const EngineHooks& hooks = {});
   virtual ~Engine() = default;
 
   // Handle of a queued or running generate request, for Cancel.
