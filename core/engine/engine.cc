@@ -102,10 +102,8 @@ class EngineImpl final : public Engine {
 
   absl::Status CheckParity(ParityRequest request, Callback<ParityResult> done) override {
     LOCKSTEP_RETURN_IF_ERROR(Validate(request, limits_));
-    for (const std::vector<int32_t>& prompt : request.prompts) {
-      LOCKSTEP_RETURN_IF_ERROR(CheckPages(
-          static_cast<int64_t>(prompt.size()) + request.max_tokens - 1, "prompts and max_tokens"));
-    }
+    LOCKSTEP_RETURN_IF_ERROR(
+        CheckPages(ParityChecker::PositionsMax(request, limits_), "prompts and max_tokens"));
     return parity_->Post(std::move(request), std::move(done));
   }
 
@@ -152,9 +150,11 @@ class EngineImpl final : public Engine {
   template <typename Call, typename T>
   absl::Status PostTraining(Call call, Callback<T> done) {
     return loop_->PostTraining(
-        [call = std::move(call), done = std::move(done)](const absl::Status& status) {
+        [this, call = std::move(call), done = std::move(done)](const absl::Status& status) {
           if (!status.ok()) return done(status);
-          done(call());
+          absl::StatusOr<T> result = call();
+          loop_->UpdateSnapshot();  // a client that has the answer finds its weights in Info
+          done(std::move(result));
         });
   }
 

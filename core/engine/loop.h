@@ -54,6 +54,9 @@ class Loop {
   void PostControl(Task task);
 
   LoopSnapshot snapshot() const;
+  // Makes snapshot() show what the loop has come to, in the middle of a task: before an answer goes
+  // out, so that whoever has it sees its effect. REQUIRES: called by a task.
+  void UpdateSnapshot();
 
  private:
   void Run();
@@ -61,7 +64,6 @@ class Loop {
   bool TakeTasks(std::deque<Task>* control, Task* training);
   // Runs one turn of tasks, training and micro-batches.
   absl::Status Turn(std::deque<Task> control, const Task& training);
-  void UpdateSnapshot();
   // Refuses tasks until the loop is destroyed.
   void EndEverything(const absl::Status& status);
 
