@@ -31,16 +31,17 @@ class Mailbox {
     return true;
   }
 
-  // False when nothing came by the deadline, or the mailbox is closed.
-  bool Take(absl::Time deadline, Message* message) {
+  enum class Outcome { kTaken, kTimedOut, kClosed };
+  Outcome Take(absl::Time deadline, Message* message) {
     MutexLock lock(mu_);
     while (messages_.empty() && !closed_) {
-      if (!arrived_.WaitUntil(mu_, deadline) && messages_.empty()) return false;
+      if (arrived_.WaitUntil(mu_, deadline)) continue;
+      if (messages_.empty() && !closed_) return Outcome::kTimedOut;
     }
-    if (closed_) return false;
+    if (closed_) return Outcome::kClosed;
     *message = std::move(messages_.front());
     messages_.pop_front();
-    return true;
+    return Outcome::kTaken;
   }
 
   void Close() {
@@ -91,10 +92,15 @@ class LoopbackCommunicator final : public Communicator {
   absl::StatusOr<Tensor> Receive(int peer, uint64_t tag) override {
     LOCKSTEP_CHECK(peer >= 0 && peer < group_->size && peer != rank_) << "peer " << peer;
     Message message;
-    if (!group_->From(peer, rank_).Take(absl::Now() + group_->timeout, &message)) {
-      return absl::UnavailableError(absl::StrCat(Describe("receive", peer, tag),
-                                                 ": nothing within ",
-                                                 absl::FormatDuration(group_->timeout)));
+    switch (group_->From(peer, rank_).Take(absl::Now() + group_->timeout, &message)) {
+      case Mailbox::Outcome::kTaken:
+        break;
+      case Mailbox::Outcome::kTimedOut:
+        return absl::UnavailableError(absl::StrCat(Describe("receive", peer, tag),
+                                                   ": nothing within ",
+                                                   absl::FormatDuration(group_->timeout)));
+      case Mailbox::Outcome::kClosed:
+        return absl::UnavailableError(absl::StrCat(Describe("receive", peer, tag), ": shut down"));
     }
     if (message.tag != tag) {
       return absl::InternalError(
