@@ -130,6 +130,12 @@ void Pipeline::ReleaseWeights(uint64_t version) {
 }
 
 absl::StatusOr<Buffer<float>> Pipeline::ReadTensor(const std::string& name) {
+  // No stage would answer.
+  const std::vector<ParamSpec> params = ModelParams(config_);
+  if (std::none_of(params.begin(), params.end(),
+                   [&](const ParamSpec& spec) { return spec.name == name; })) {
+    return absl::NotFoundError(absl::StrCat("no tensor ", name));
+  }
   const uint64_t id = next_id_++;
   LOCKSTEP_RETURN_IF_ERROR(Broadcast(ReadTensorPlan{id, name}));
   LOCKSTEP_ASSIGN_OR_RETURN(std::vector<StageReport> reports, Await(id, 1));

@@ -67,7 +67,7 @@ class Pipeline {
   absl::StatusOr<OptimizerReport> Optimize(OptimizerPlan plan);
   // Cannot be answered; a failure shows in the next call.
   void ReleaseWeights(uint64_t version);
-  // A copy of a master tensor, row-major.
+  // A copy of a master tensor, row-major. NOT_FOUND: the model has no tensor of that name.
   absl::StatusOr<Buffer<float>> ReadTensor(const std::string& name);
 
   int64_t stage_count() const { return static_cast<int64_t>(stages_.size()); }
