@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "core/base/check.h"
 #include "core/model/philox.h"
@@ -125,8 +126,11 @@ void Sampler::Truncate(const float* logits, int64_t v, const SamplingParams& par
   }
 
   // top-p of the mass that top-k left, the crossing token included; then min-p. Both stop at the
-  // first token of the order that falls out, since probabilities only fall from there.
+  // first token of the order that falls out, since probabilities only fall from there. top-p 1 is
+  // off, and not a bound: rounded probabilities may add up to 1 before the last token.
   const int64_t candidates = top_k ? params.top_k : v;
+  const double mass_enough =
+      params.top_p < 1 ? params.top_p : std::numeric_limits<double>::infinity();
   kept_.clear();
   double mass = 0;
   float best = 0;
@@ -135,7 +139,7 @@ void Sampler::Truncate(const float* logits, int64_t v, const SamplingParams& par
     float p;
     kernels_.Probabilities(&logits[id], 1, params.temperature, log_sum_exp, &p);
     if (i == 0) best = p;
-    if (i > 0 && (mass >= params.top_p || p < params.min_p * best)) break;
+    if (i > 0 && (mass >= mass_enough || p < params.min_p * best)) break;
     mass += p;
     kept_.push_back(id);
   }
