@@ -16,11 +16,12 @@ void PpoLoss::Evaluate(const DatumLossView& datum, absl::Span<float> loss,
                        absl::Span<float> coefficient, absl::Span<uint8_t> clipped) const {
   const kernels::FpEnvironment environment;
   const size_t n = datum.logprob.size();
+  std::vector<float> log_ratio(n);
   std::vector<float> ratio(n);
   for (size_t i = 0; i < n; ++i) {
-    ratio[i] = datum.mask[i] == 0 ? 0 : datum.logprob[i] - datum.old_logprob[i];
+    log_ratio[i] = datum.mask[i] == 0 ? 0 : datum.logprob[i] - datum.old_logprob[i];
   }
-  kernels_.Exp(ratio.data(), static_cast<int64_t>(n), ratio.data());
+  kernels_.Exp(log_ratio.data(), static_cast<int64_t>(n), ratio.data());
 
   for (size_t i = 0; i < n; ++i) {
     if (datum.mask[i] == 0) {

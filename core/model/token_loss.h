@@ -28,7 +28,8 @@ struct TokenLossInputs {
   void Reserve(int64_t rows);
 };
 
-// All [M]; log-prob, entropy and loss are NaN, NaN and 0 where the mask is 0.
+// All [M]. Where the mask is 0, log-prob is NaN and loss and clipped are 0; entropy needs no target
+// and is there all the same.
 struct TokenLossOutputs {
   std::vector<float> logprob;
   std::vector<float> entropy;
