@@ -15,8 +15,7 @@ namespace {
 
 // What a micro-batch keeps on a stage from its forward to its backward.
 struct InFlight {
-  explicit InFlight(const StageContext& context)
-      : activations(Activations::Keep::kAllLayers, context) {}
+  InFlight(Activations::Keep keep, const StageContext& context) : activations(keep, context) {}
 
   KvArena kv;  // its own pages: page i of the arena is page i of the micro-batch
   Activations activations;
@@ -70,7 +69,10 @@ class TrainingRun {
   absl::Status RunForward(int64_t index) {
     const TrainingMicroBatch& micro_batch = plan_.micro_batches[index];
     const int64_t rows = micro_batch.batch.row_count();
-    auto state = std::make_unique<InFlight>(stage_.context());
+    const bool backward_follows = plan_.schedule != ScheduleKind::kForwardOnly;
+    auto state = std::make_unique<InFlight>(
+        backward_follows ? Activations::Keep::kAllLayers : Activations::Keep::kNothing,
+        stage_.context());
     state->kv = KvArena(stage_.config(),
                         stage_.context().range.layer_end - stage_.context().range.layer_begin,
                         PageCount(micro_batch.batch), stage_.kv().page_size());
@@ -85,7 +87,7 @@ class TrainingRun {
     } else {
       LOCKSTEP_RETURN_IF_ERROR(stage_.SendHidden(tag, rows, std::move(hidden)));
     }
-    if (plan_.schedule != ScheduleKind::kForwardOnly) in_flight_[index] = std::move(state);
+    if (backward_follows) in_flight_[index] = std::move(state);
     return absl::OkStatus();
   }
 
