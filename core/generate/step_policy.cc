@@ -16,6 +16,10 @@ std::vector<int64_t> PlanRows(absl::Span<const SequenceLoad> loads, int64_t toke
       loads.begin(), loads.end(), [](const SequenceLoad& load) { return load.remaining > 1; });
 
   std::vector<int64_t> rows(loads.size(), 0);
+  if (tokens_max == 1) {
+    if (!loads.empty()) rows.front() = 1;
+    return rows;
+  }
   int64_t left = tokens_max;
   const int64_t kept_for_prefill = prefill_waits ? 1 : 0;
   for (size_t i = 0; i < loads.size() && left > kept_for_prefill; ++i) {

@@ -18,7 +18,8 @@ struct SequenceLoad {
 // Rows for each of `loads`, which come longest-waiting first. Decode rows go first, one each, so
 // that a long prompt delays no running stream by more than a chunk; what is left of `tokens_max`
 // goes to prefill chunks in order of waiting. One row is kept for prefill when any waits, so that
-// decodes cannot starve it. At most `sequences_max` sequences take part.
+// decodes cannot starve it; where one row is all there is, it goes to whoever waits longest. At
+// most `sequences_max` sequences take part.
 // REQUIRES: tokens_max >= 1, sequences_max >= 1.
 std::vector<int64_t> PlanRows(absl::Span<const SequenceLoad> loads, int64_t tokens_max,
                               int64_t sequences_max);
