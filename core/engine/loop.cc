@@ -107,8 +107,10 @@ absl::Status Loop::Turn(std::deque<Task> control, const Task& training) {
   Batcher& batcher = core_->batcher();
   batcher.EndExpired(core_->clock().Now());
   // Submitted before the training call, so that stages finish it on the way; its results wait.
-  LOCKSTEP_RETURN_IF_ERROR(batcher.Submit());
-  if (training) training(absl::OkStatus());
+  const absl::Status submitted = batcher.Submit();
+  UpdateSnapshot();  // a training call may take long
+  if (training) training(submitted);
+  LOCKSTEP_RETURN_IF_ERROR(submitted);
   if (batcher.in_flight()) LOCKSTEP_RETURN_IF_ERROR(batcher.Collect());
   return absl::OkStatus();
 }
