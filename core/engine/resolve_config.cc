@@ -1,3 +1,5 @@
+#include <unistd.h>
+
 #include <algorithm>
 #include <filesystem>
 #include <thread>
@@ -18,14 +20,29 @@ absl::Status CheckRange(const char* field, int64_t value, int64_t low, int64_t h
       absl::StrCat(field, ": must be between ", low, " and ", high, ", is ", value));
 }
 
+// Of one page, over all layers.
+int64_t PageBytes(const EngineConfig& config, const ModelConfig& model) {
+  return 2 * model.layer_count * model.kv_width() * config.kv_page_size *
+         static_cast<int64_t>(sizeof(float));
+}
+
 // Enough pages for every running sequence at full context, within kDefaultKvBytesMax, and always
 // for one sequence.
 int64_t DefaultPageCount(const EngineConfig& config, const ModelConfig& model) {
   const int64_t per_sequence = Batcher::PagesFor(model.context_length_max, config.kv_page_size);
-  const int64_t page_bytes = 2 * model.layer_count * model.kv_width() * config.kv_page_size *
-                             static_cast<int64_t>(sizeof(float));
   const int64_t wanted = per_sequence * config.running_sequences_max;
-  return std::max(per_sequence, std::min(wanted, kDefaultKvBytesMax / page_bytes));
+  return std::max(per_sequence, std::min(wanted, kDefaultKvBytesMax / PageBytes(config, model)));
+}
+
+// Pages are all allocated at start, where running out of memory would end the process.
+absl::Status CheckPagesFitMemory(const EngineConfig& config, const ModelConfig& model) {
+  const int64_t memory =
+      int64_t{sysconf(_SC_PHYS_PAGES)} * static_cast<int64_t>(sysconf(_SC_PAGE_SIZE));
+  const int64_t page_bytes = PageBytes(config, model);
+  if (config.kv_page_count <= memory / page_bytes) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("kv_page_count: ", config.kv_page_count,
+                                                 " pages of ", page_bytes,
+                                                 " bytes exceed the machine's ", memory));
 }
 
 }  // namespace
@@ -58,6 +75,7 @@ absl::StatusOr<EngineConfig> ResolveConfig(const EngineConfig& given, const Mode
   if (config.kv_page_count == 0) {
     config.kv_page_count = static_cast<int32_t>(DefaultPageCount(config, model));
   }
+  LOCKSTEP_RETURN_IF_ERROR(CheckPagesFitMemory(config, model));
   return config;
 }
 
