@@ -1,6 +1,5 @@
 #include "core/train/micro_batches.h"
 
-#include <algorithm>
 #include <limits>
 #include <utility>
 
@@ -41,16 +40,19 @@ std::vector<TrainingMicroBatch> MakeMicroBatches(absl::Span<const Datum> data,
                                                  int64_t micro_batch_size, int64_t page_size) {
   LOCKSTEP_CHECK_GE(micro_batch_size, 1);
   std::vector<TrainingMicroBatch> micro_batches;
-  for (size_t begin = 0; begin < data.size(); begin += micro_batch_size) {
-    const absl::Span<const Datum> part = data.subspan(begin, micro_batch_size);
+  for (size_t begin = 0; begin < data.size();) {
+    size_t end = begin;
     int64_t rows = 0;
-    for (const Datum& datum : part) rows += datum.length();
+    while (end < data.size() && static_cast<int64_t>(end - begin) < micro_batch_size &&
+           (end == begin || rows + data[end].length() <= kMicroBatchRowsMax)) {
+      rows += data[end++].length();
+    }
 
     TrainingMicroBatch& micro_batch = micro_batches.emplace_back();
     micro_batch.datum_begins.push_back(0);
     micro_batch.loss_inputs.Reserve(rows);
     int32_t next_page = 0;
-    for (const Datum& datum : part) AppendDatum(datum, page_size, &next_page, &micro_batch);
+    for (; begin < end; ++begin) AppendDatum(data[begin], page_size, &next_page, &micro_batch);
   }
   return micro_batches;
 }
