@@ -14,7 +14,12 @@
 namespace lockstep {
 namespace {
 
-constexpr int64_t kPromptLengthMax = 24;  // of prompts drawn from a seed
+constexpr int64_t kPromptLengthMax = 24;
+
+// Of prompts drawn from a seed.
+int64_t DrawnPromptLengthMax(const ParityRequest& request, const RequestLimits& limits) {
+  return std::min(kPromptLengthMax, limits.context_length_max - request.max_tokens);
+}
 
 uint32_t Bits(float value) {
   uint32_t bits;
@@ -121,6 +126,16 @@ absl::Status ParityChecker::Post(ParityRequest request, Callback done) {
   return absl::ResourceExhaustedError(absl::StrCat(kChecksMax, " parity checks wait already"));
 }
 
+int64_t ParityChecker::PositionsMax(const ParityRequest& request, const RequestLimits& limits) {
+  size_t longest = 0;
+  for (const std::vector<int32_t>& prompt : request.prompts) {
+    longest = std::max(longest, prompt.size());
+  }
+  const int64_t prompt_length = request.prompts.empty() ? DrawnPromptLengthMax(request, limits)
+                                                        : static_cast<int64_t>(longest);
+  return prompt_length + request.max_tokens - 1;
+}
+
 void ParityChecker::Run() {
   while (true) {
     absl::StatusOr<Check> check = checks_.Pop(absl::InfiniteFuture());
@@ -190,9 +205,8 @@ absl::Status ParityChecker::CompareAll(const ParityRequest& request, const Weigh
 std::vector<GenerateRequest> ParityChecker::MakeRequests(const ParityRequest& request) const {
   std::vector<std::vector<int32_t>> prompts = request.prompts;
   if (prompts.empty()) {
-    // Lengths 1 to kPromptLengthMax, the first one 1: where off-by-ones live.
-    const int64_t length_max =
-        std::min(kPromptLengthMax, limits_.context_length_max - request.max_tokens);
+    // The first of length 1: where off-by-ones live.
+    const int64_t length_max = DrawnPromptLengthMax(request, limits_);
     for (int32_t i = 0; i < request.num_prompts; ++i) {
       const auto uniform = [&](int64_t position) {
         return PhiloxUniform(request.seed, static_cast<uint64_t>(position),

@@ -65,6 +65,10 @@ class ParityChecker {
   // RESOURCE_EXHAUSTED when kChecksMax wait already.
   absl::Status Post(ParityRequest request, Callback done);
 
+  // Positions that the longest sequence of a check computes, for the caller to see that there are
+  // KV pages for it. REQUIRES: a validated request.
+  static int64_t PositionsMax(const ParityRequest& request, const RequestLimits& limits);
+
   static constexpr int kChecksMax = 16;
 
  private:
