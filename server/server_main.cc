@@ -101,12 +101,15 @@ int Serve(const Settings& settings, const EngineHooks& hooks, StopSignals& signa
   }
   AnnounceReady(**server, (*engine)->Info());
 
-  LOG(INFO) << signals.Wait() << ": stopping";
+  // Not inside the LOG: a log line has the time at which it was begun.
+  const std::string signal = signals.Wait();
+  LOG(INFO) << signal << ": stopping";
   if (!config.port_file().empty()) (void)RemovePortFile(config.port_file());
   const bool stopped = signals.RunUnlessHurried(
       [&] {
         (*server)->Shutdown(kShutdownGrace);
         server->reset();
+        LOG(INFO) << "all calls have ended";
         engine->reset();
       },
       kShutdownLimit);
