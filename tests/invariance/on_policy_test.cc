@@ -1,0 +1,289 @@
+// Goal: rollouts and training agree bit by bit while weights move (promise P4): what was sampled is
+// what training sees, a request keeps the weights it began with, a step's weights serve the next
+// request as a cold server would, and CheckParity compares what it says (field notes B1, B4, B7 and
+// B12).
+// Method: an engine samples and trains; counts are exact, differences are bits.
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "gtest/gtest.h"
+#include "tests/invariance/generation_matrix.h"
+#include "tests/invariance/training_matrix.h"
+#include "tests/support/temp_directory.h"
+#include "tests/support/tiny_model.h"
+
+namespace lockstep {
+namespace {
+
+constexpr int kPrompts = 5;
+constexpr int kSamples = 3;
+constexpr int kTokens = 18;
+
+class OnPolicyTest : public testing::Test {
+ protected:
+  OnPolicyTest() {
+    const absl::Status written =
+        WriteTinyModel(root_.PathOf("tiny"), TinyModelConfig(true), /*seed=*/31);
+    LOCKSTEP_CHECK(written.ok()) << written.ToString();
+  }
+
+  EngineConfig Config(int stages = 1) const {
+    EngineConfig config = BaselineConfig(root_.PathOf("tiny"));
+    config.stages = stages;
+    config.export_root = root_.path();
+    return config;
+  }
+
+  const TempDirectory root_;
+};
+
+std::vector<GenerateRequest> RolloutRequests(float temperature, uint64_t seed) {
+  std::vector<GenerateRequest> requests;
+  for (int i = 0; i < kPrompts; ++i) {
+    GenerateRequest& request = requests.emplace_back();
+    request.prompt = TinyTokens(seed + i, 1 + 33 * i);  // the last crosses 128 positions
+    request.num_samples = kSamples;
+    request.sampling.temperature = temperature;
+    request.seed = seed + i;
+    request.max_tokens = kTokens;
+    request.ignore_eos = true;
+  }
+  return requests;
+}
+
+// A datum a sample, as an orchestrator would make it; advantages +1 and -0.5 in turn.
+std::vector<Datum> DataOf(const std::vector<GenerateRequest>& requests,
+                          const std::vector<Generated>& generated) {
+  std::vector<Datum> data;
+  for (size_t i = 0; i < requests.size(); ++i) {
+    for (const GeneratedSample& sample : generated[i].samples) {
+      std::vector<int32_t> tokens = requests[i].prompt;
+      tokens.insert(tokens.end(), sample.tokens.begin(), sample.tokens.end());
+      Datum& datum = data.emplace_back();
+      datum.model_input.assign(tokens.begin(), tokens.end() - 1);
+      datum.target_tokens.assign(tokens.begin() + 1, tokens.end());
+      const size_t prompt = requests[i].prompt.size() - 1;
+      datum.mask.assign(prompt, 0.0f);
+      datum.mask.resize(datum.model_input.size(), 1.0f);
+      datum.logprobs.assign(prompt, 0.0f);
+      datum.logprobs.insert(datum.logprobs.end(), sample.logprobs.begin(), sample.logprobs.end());
+      datum.advantages.assign(datum.model_input.size(), data.size() % 2 == 0 ? 1.0f : -0.5f);
+      datum.sampling.temperature = requests[i].sampling.temperature;
+      datum.sampled_under = generated[i].header.weights;
+    }
+  }
+  return data;
+}
+
+TrainStepRequest PpoStep(std::vector<Datum> data, uint64_t seq_id) {
+  TrainStepRequest request;
+  request.call = {"on-policy", seq_id};
+  request.data = std::move(data);
+  request.loss.kind = LossKind::kPpo;
+  request.adamw.learning_rate = 2e-3f;
+  request.micro_batch_size = 4;
+  return request;
+}
+
+// The script's steps [begin, end), whole.
+void TakeScriptedSteps(EngineDriver& driver, int begin, int end) {
+  for (int step = begin; step < end; ++step) {
+    TrainStepRequest request = ScriptedStep(step);
+    request.call.seq_id = static_cast<uint64_t>(step) + 1;
+    const auto result = driver.TrainStep(request);
+    ASSERT_TRUE(result.ok()) << result.status();
+    ASSERT_EQ(result->weights.weight_version, static_cast<uint64_t>(step) + 1);
+  }
+}
+
+// -sum of advantages over sampled tokens: the loss of ppo where every ratio is exactly 1.
+double LossAtRatioOne(const std::vector<Datum>& data) {
+  double loss = 0;
+  for (const Datum& datum : data) {
+    for (size_t i = 0; i < datum.mask.size(); ++i) loss -= datum.mask[i] * datum.advantages[i];
+  }
+  return loss;
+}
+
+class TemperatureTest : public OnPolicyTest,
+                        public testing::WithParamInterface<std::tuple<float, int>> {};
+
+// Field notes B4 and A7: at every temperature the ratio of an on-policy token is exactly 1, step
+// after step.
+TEST_P(TemperatureTest, RatioIsExactlyOne) {
+  const auto [temperature, stages] = GetParam();
+  EngineDriver driver(Config(stages));
+  constexpr int64_t kCompared = kPrompts * kSamples * kTokens;
+  for (uint64_t step = 1; step <= 4; ++step) {
+    const std::vector<GenerateRequest> requests = RolloutRequests(temperature, 100 * step);
+    const std::vector<Generated> generated = driver.GenerateTogether(requests);
+    for (const Generated& one : generated) {
+      ASSERT_TRUE(one.status.ok()) << one.status;
+      EXPECT_EQ(one.header.weights.weight_version, step - 1);
+    }
+    const std::vector<Datum> data = DataOf(requests, generated);
+    const auto result = driver.TrainStep(PpoStep(data, step));
+    ASSERT_TRUE(result.ok()) << result.status();
+    const TrainMetrics& metrics = result->metrics;
+    EXPECT_EQ(metrics.token_count, kCompared);
+    EXPECT_EQ(metrics.compared_tokens, kCompared);
+    EXPECT_EQ(metrics.mismatched_tokens, 0);
+    EXPECT_FALSE(metrics.first_mismatch.has_value());
+    EXPECT_EQ(metrics.ppo_kl, 0);
+    EXPECT_EQ(metrics.k3_kl, 0);
+    EXPECT_EQ(metrics.pg_clipfrac, 0);
+    EXPECT_EQ(metrics.rollout_probs_diff_max, 0);
+    EXPECT_EQ(metrics.rollout_probs_diff_mean, 0);
+    EXPECT_EQ(metrics.loss, LossAtRatioOne(data));
+    EXPECT_GT(result->optim.grad_norm, 0);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Temperatures, TemperatureTest,
+                         testing::Combine(testing::Values(0.5f, 0.7f, 1.0f, 1.5f),
+                                          testing::Values(1, 2)));
+
+// Data of other weights are not compared: zero of zero, and the ratio says how far they are.
+TEST_F(OnPolicyTest, OffPolicyDataAreNotCompared) {
+  EngineDriver driver(Config());
+  const std::vector<GenerateRequest> requests = RolloutRequests(1, 100);
+  const std::vector<Datum> data = DataOf(requests, driver.GenerateTogether(requests));
+  ASSERT_TRUE(driver.TrainStep(PpoStep(data, 1)).ok());
+  const auto second = driver.TrainStep(PpoStep(data, 2));
+  ASSERT_TRUE(second.ok()) << second.status();
+  EXPECT_EQ(second->metrics.compared_tokens, 0);
+  EXPECT_EQ(second->metrics.mismatched_tokens, 0);
+  EXPECT_GT(second->metrics.k3_kl, 0);
+  EXPECT_GT(second->metrics.rollout_probs_diff_max, 0);
+}
+
+// One wrong bit is found, and named.
+TEST_F(OnPolicyTest, OneWrongBitIsFound) {
+  EngineDriver driver(Config());
+  const std::vector<GenerateRequest> requests = RolloutRequests(0.7f, 100);
+  std::vector<Datum> data = DataOf(requests, driver.GenerateTogether(requests));
+  const size_t position = data[7].mask.size() - 3;
+  const uint32_t bits = std::bit_cast<uint32_t>(data[7].logprobs[position]);
+  data[7].logprobs[position] = std::bit_cast<float>(bits ^ 1);
+  const auto result = driver.TrainStep(PpoStep(data, 1));
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(result->metrics.mismatched_tokens, 1);
+  ASSERT_TRUE(result->metrics.first_mismatch.has_value());
+  const TokenMismatch& mismatch = *result->metrics.first_mismatch;
+  EXPECT_EQ(mismatch.datum_index, 7);
+  EXPECT_EQ(mismatch.position, static_cast<int64_t>(position));
+  EXPECT_EQ(mismatch.expected_bits, bits ^ 1);
+  EXPECT_EQ(mismatch.actual_bits, bits);
+}
+
+// Requests that run while steps happen keep the weights they began with.
+TEST_F(OnPolicyTest, RunningRequestsKeepTheirWeights) {
+  for (const int stages : {1, 2}) {
+    GenerateRequest request = RolloutRequests(1, 100)[2];
+    request.max_tokens = 60;
+    Generated at_root;
+    Generated at_three;
+    {
+      EngineDriver undisturbed(Config(stages));
+      at_root = undisturbed.Generate(request);
+      TakeScriptedSteps(undisturbed, 0, 3);
+      at_three = undisturbed.Generate(request);
+    }
+    ASSERT_NE(at_root.samples[0].tokens, at_three.samples[0].tokens);
+
+    EngineDriver driver(Config(stages));
+    // The request is in line before the steps: each turn of the loop does a step and a token.
+    HeldLoop held(driver);
+    const auto first = driver.StartGenerate(request);
+    held.Release();
+    first->WaitForStart();
+    TakeScriptedSteps(driver, 0, 3);
+    const auto second = driver.StartGenerate(request);
+    second->WaitForStart();
+    TakeScriptedSteps(driver, 3, 5);
+
+    for (const auto& [recorder, expected] :
+         {std::pair{first, &at_root}, std::pair{second, &at_three}}) {
+      const Generated generated = recorder->Wait();
+      ASSERT_TRUE(generated.status.ok()) << generated.status;
+      EXPECT_TRUE(generated.header.weights.SameBits(expected->header.weights));
+      BitComparison comparison;
+      for (int s = 0; s < kSamples; ++s) {
+        comparison.Equal("tokens", generated.samples[s].tokens, expected->samples[s].tokens);
+        comparison.Floats("logprobs", generated.samples[s].logprobs, expected->samples[s].logprobs);
+      }
+      EXPECT_TRUE(comparison.Same());
+    }
+    EXPECT_EQ(driver.engine().Info().weights.weight_version, 5u);
+  }
+}
+
+// Field notes B7: after steps the same engine serves what a cold one does on the exported weights.
+TEST_F(OnPolicyTest, AColdServerOnTheExportedWeightsGivesTheSame) {
+  using Arrival = GenerationVariant::Arrival;
+  for (const int stages : {1, 2}) {
+    EngineDriver driver(Config(stages));
+    const GenerationRun before = RunGeneration(driver, Arrival::kTogether);
+    TakeScriptedSteps(driver, 0, 3);
+    const GenerationRun after = RunGeneration(driver, Arrival::kTogether);
+    EXPECT_GT(Compare(after, before).differing(), 1000);
+
+    const std::string name = absl::StrCat("exported-", stages);
+    const auto exported = driver.ExportModel(name);
+    ASSERT_TRUE(exported.ok()) << exported.status();
+    EngineConfig config = Config();
+    config.model_directory = exported->path;
+    EngineDriver cold(config);
+    EXPECT_EQ(cold.engine().Info().weights_digest, driver.engine().Info().weights_digest);
+    EXPECT_TRUE(Compare(RunGeneration(cold, Arrival::kOneByOne), after).Same());
+  }
+}
+
+// The matrix holds under weights that training made, too.
+TEST_F(OnPolicyTest, TheMatrixHoldsAfterSteps) {
+  std::vector<GenerationRun> runs;
+  for (const GenerationVariant& variant : GenerationVariants()) {
+    if (variant.name != "baseline" && variant.name != "all_at_once") continue;
+    EngineConfig config = variant.config;
+    config.model_directory = root_.PathOf("tiny");
+    EngineDriver driver(config);
+    TakeScriptedSteps(driver, 0, 3);
+    runs.push_back(RunGeneration(driver, variant.arrival));
+  }
+  ASSERT_EQ(runs.size(), 2u);
+  EXPECT_TRUE(Compare(runs[1], runs[0]).Same());
+}
+
+TEST_F(OnPolicyTest, CheckParityComparesEveryPath) {
+  ParityRequest request;
+  request.num_prompts = 5;
+  request.num_samples = 3;
+  request.max_tokens = 20;
+  request.seed = 8;
+  for (const int stages : {1, 2}) {
+    EngineDriver driver(Config(stages));
+    std::string digest_before;
+    for (const float temperature : {1.0f, 0.7f}) {
+      request.temperature = temperature;
+      const auto result = driver.CheckParity(request);
+      ASSERT_TRUE(result.ok()) << result.status();
+      EXPECT_TRUE(result->passed());
+      EXPECT_EQ(result->comparisons.size(), 10u);
+      for (const ParityComparison& comparison : result->comparisons) {
+        EXPECT_EQ(comparison.compared_tokens, 5 * 3 * 20) << comparison.name;
+        EXPECT_EQ(comparison.mismatched_tokens, 0) << comparison.name;
+        EXPECT_EQ(comparison.k3_kl, 0) << comparison.name;
+      }
+      EXPECT_EQ(result->weights_digest, driver.engine().Info().weights_digest);
+      EXPECT_NE(result->weights_digest, digest_before);
+      digest_before = result->weights_digest;
+      TakeScriptedSteps(driver, static_cast<int>(result->weights.weight_version),
+                        static_cast<int>(result->weights.weight_version) + 2);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace lockstep

@@ -1,0 +1,116 @@
+// Goal: a training step is a function of the state before, the data in order and the options alone
+// (promise P2): log-probs, loss, gradient norm, digests of weights and moments and the state's name
+// after ten steps, over micro-batches, calls, packing, stages, threads, pages and backend (field
+// notes B2 and B3).
+// Method: every variant runs the same ten steps on an engine of its own and is compared with the
+// baseline, all data of a step packed into one micro-batch on one thread, bit by bit. tests/faults
+// plants what must turn the comparison red.
+#include <set>
+#include <string>
+#include <tuple>
+
+#include "absl/strings/str_cat.h"
+#include "gtest/gtest.h"
+#include "tests/invariance/training_matrix.h"
+#include "tests/support/temp_directory.h"
+#include "tests/support/tiny_model.h"
+
+namespace lockstep {
+namespace {
+
+constexpr uint64_t kWeightsSeed = 21;
+constexpr int kSteps = 10;
+
+const std::string& ModelDirectory(bool tied) {
+  static const TempDirectory* const kRoot = new TempDirectory;
+  static const auto write = [](bool tied) {
+    auto* path = new std::string(kRoot->PathOf(tied ? "tied" : "untied"));
+    const absl::Status written = WriteTinyModel(*path, TinyModelConfig(tied), kWeightsSeed);
+    LOCKSTEP_CHECK(written.ok()) << written.ToString();
+    return path;
+  };
+  static const std::string* const kTied = write(true);
+  static const std::string* const kUntied = write(false);
+  return tied ? *kTied : *kUntied;
+}
+
+const std::vector<StepTrace>& Baseline(bool tied) {
+  static const auto run = [](bool tied) {
+    return new std::vector<StepTrace>(
+        RunTraining(TrainingVariants().front(), kSteps, ModelDirectory(tied)));
+  };
+  static const auto* const kTied = run(true);
+  static const auto* const kUntied = run(false);
+  return tied ? *kTied : *kUntied;
+}
+
+class TrainingInvarianceTest : public testing::TestWithParam<std::tuple<TrainingVariant, bool>> {};
+
+TEST_P(TrainingInvarianceTest, SameBitsAsTheBaseline) {
+  const auto& [variant, tied] = GetParam();
+  const BitComparison comparison =
+      Compare(RunTraining(variant, kSteps, ModelDirectory(tied)), Baseline(tied));
+  EXPECT_TRUE(comparison.Same());
+  EXPECT_GT(comparison.compared(), 4000);
+}
+
+// Every variant of the tied model. The untied one is another head and another way for the
+// pipeline's ends to work together, so it runs where there are two ends; the slow reference adds
+// nothing there.
+std::vector<std::tuple<TrainingVariant, bool>> Cases() {
+  std::vector<std::tuple<TrainingVariant, bool>> cases;
+  for (const TrainingVariant& variant : TrainingVariants()) {
+    cases.emplace_back(variant, true);
+    const bool slow = variant.config.instruction_set == kernels::InstructionSet::kReference;
+    if (variant.config.stages > 1 && !slow) cases.emplace_back(variant, false);
+  }
+  return cases;
+}
+
+INSTANTIATE_TEST_SUITE_P(Variants, TrainingInvarianceTest, testing::ValuesIn(Cases()),
+                         [](const auto& info) {
+                           return absl::StrCat(std::get<0>(info.param).name,
+                                               std::get<1>(info.param) ? "_tied" : "_untied");
+                         });
+
+TEST(TrainingBaselineTest, IsWorthComparing) {
+  for (const bool tied : {true, false}) {
+    std::set<std::string> digests;
+    std::set<StateId> states;
+    for (const StepTrace& trace : Baseline(tied)) {
+      digests.insert(trace.weights_digest);
+      digests.insert(trace.moments_digest);
+      states.insert(trace.weights.state_id);
+      EXPECT_FALSE(trace.optim.skipped);
+      EXPECT_GT(trace.optim.grad_norm, 0);
+    }
+    EXPECT_EQ(digests.size(), size_t{2 * kSteps}) << "every step moves weights and moments";
+    EXPECT_EQ(states.size(), size_t{kSteps});
+  }
+}
+
+// Field notes B3: packed data do not leak. Another neighbour leaves a datum's log-probs alone.
+TEST(TrainingPackingTest, ANeighbourChangesNothing) {
+  EngineConfig config = TrainingVariants().front().config;
+  config.model_directory = ModelDirectory(true);
+  ForwardBackwardRequest request;
+  request.call = {"packing", 1};
+  request.data = ScriptedStep(0).data;
+  request.micro_batch_size = static_cast<int32_t>(request.data.size());
+  EngineDriver driver(config);
+  const auto first = driver.ForwardBackward(request);
+  ASSERT_TRUE(first.ok()) << first.status();
+
+  request.call.seq_id = 2;
+  request.data[1] = ScriptedStep(5).data[0];
+  const auto second = driver.ForwardBackward(request);
+  ASSERT_TRUE(second.ok()) << second.status();
+  BitComparison comparison;
+  for (size_t i = 0; i < request.data.size(); ++i) {
+    if (i != 1) comparison.Floats("logprobs", second->logprobs[i], first->logprobs[i]);
+  }
+  EXPECT_TRUE(comparison.Same());
+}
+
+}  // namespace
+}  // namespace lockstep
