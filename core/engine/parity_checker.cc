@@ -1,7 +1,6 @@
 #include "core/engine/parity_checker.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 #include <limits>
 #include <utility>
@@ -10,6 +9,7 @@
 #include "core/base/status_macros.h"
 #include "core/model/philox.h"
 #include "core/train/train_metrics.h"
+#include "kernels/host_math.h"
 
 namespace lockstep {
 namespace {
@@ -37,7 +37,7 @@ class Comparison {
     for (size_t i = 0; i < rollout.logprobs.size(); ++i) {
       ++row_.compared_tokens;
       const double d = static_cast<double>(actual[i]) - rollout.logprobs[i];
-      k3_sum_ += std::expm1(d) - d;
+      k3_sum_ += kernels::host::Exp(d) - 1 - d;
       if (SameBits(actual[i], rollout.logprobs[i])) continue;
       AddMismatch(index, rollout.prompt_length + static_cast<int64_t>(i), rollout.logprobs[i],
                   actual[i]);

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "core/base/check.h"
+#include "kernels/host_math.h"
 
 namespace lockstep {
 namespace {
@@ -51,11 +52,11 @@ class RolloutComparison {
 
  private:
   void AddDifference(double expected, double actual) {
-    const double diff = std::abs(std::exp(actual) - std::exp(expected));
+    const double diff = std::abs(kernels::host::Exp(actual) - kernels::host::Exp(expected));
     const double d = actual - expected;
     diff_max_ = std::max(diff_max_, diff);
     diff_sum_ += diff;
-    k3_sum_ += std::expm1(d) - d;
+    k3_sum_ += kernels::host::Exp(d) - 1 - d;
     kl_sum_ -= d;
     ++count_;
   }
