@@ -1,8 +1,9 @@
 #ifndef LOCKSTEP_KERNELS_CPU_SCRATCH_H_
 #define LOCKSTEP_KERNELS_CPU_SCRATCH_H_
 
+#include <cstddef>
 #include <cstdint>
-#include <cstdlib>
+#include <new>
 
 namespace lockstep::kernels::cpu {
 
@@ -14,12 +15,10 @@ class Scratch {
  public:
   // floats: the sum of Rounded(n) over all the arrays that will be taken.
   explicit Scratch(int64_t floats)
-      : memory_(
-            static_cast<float*>(std::aligned_alloc(kAlignment, Rounded(floats) * sizeof(float)))),
-        next_(memory_) {
-    if (memory_ == nullptr) std::abort();  // as operator new would end a program without exceptions
-  }
-  ~Scratch() { std::free(memory_); }
+      : memory_(static_cast<float*>(
+            ::operator new (Rounded(floats) * sizeof(float), std::align_val_t{kAlignment}))),
+        next_(memory_) {}
+  ~Scratch() { ::operator delete (memory_, std::align_val_t{kAlignment}); }
   Scratch(const Scratch&) = delete;
   Scratch& operator=(const Scratch&) = delete;
 
@@ -33,7 +32,7 @@ class Scratch {
   }
 
  private:
-  static constexpr int64_t kAlignment = 64;
+  static constexpr size_t kAlignment = 64;
   static constexpr int64_t kFloats = kAlignment / sizeof(float);
 
   float* const memory_;
