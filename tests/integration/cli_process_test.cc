@@ -2,6 +2,7 @@
 // by flag, with the exit status that CI relies on; a model exported by one server is loaded by the
 // next.
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 
 #include "absl/strings/match.h"
@@ -22,6 +23,7 @@ std::string LineAfter(const std::string& text, const std::string& label) {
 
 TEST(CliProcessTest, GenerateTrainParityExport) {
   const std::string export_root = testing::TempDir() + "/exports";
+  ASSERT_TRUE(std::filesystem::create_directory(export_root));
   auto server =
       ServerProcess::Start({"--model", TinyModelDirectory(), "--export_root", export_root});
   ASSERT_TRUE(server.ok()) << server.status();

@@ -119,7 +119,9 @@ TEST_F(TrainingCallsTest, ACallerThatGivesUpFindsItsAnswerLater) {
   const auto answer = client_->TrainStep(request);
   ASSERT_TRUE(answer.ok()) << answer.status();
   EXPECT_EQ(answer->weights().weight_version(), 1u) << "applied once, whether or not it arrived";
-  if (given_up.ok()) EXPECT_EQ(given_up->SerializeAsString(), answer->SerializeAsString());
+  if (given_up.ok()) {
+    EXPECT_EQ(given_up->SerializeAsString(), answer->SerializeAsString());
+  }
   EXPECT_EQ(client_->Info()->weights().weight_version(), 1u);
 }
 
