@@ -8,7 +8,9 @@
 
 #include <algorithm>
 #include <string>
+#include <vector>
 
+#include "core/base/check.h"
 #include "gtest/gtest.h"
 #include "tests/invariance/generation_matrix.h"
 #include "tests/invariance/training_matrix.h"

@@ -4,11 +4,16 @@
 // Method: every variant serves the same requests with an engine of its own and is compared with the
 // baseline, one request at a time on one thread, bit by bit. tests/faults plants what must turn the
 // comparison red.
+#include <memory>
 #include <set>
 #include <string>
+#include <utility>
+#include <vector>
 
+#include "core/base/check.h"
 #include "gtest/gtest.h"
 #include "tests/invariance/generation_matrix.h"
+#include "tests/support/engine_driver.h"
 #include "tests/support/temp_directory.h"
 #include "tests/support/tiny_model.h"
 
@@ -77,6 +82,44 @@ TEST(GenerationBaselineTest, SampledEqualsScored) {
       const SamplingParams& sampling = requests[i].sampling;
       if (sampling.truncates() || sampling.temperature == 0) continue;
       comparison.Floats("logprobs", drawn(score.logprobs), sample.logprobs);
+    }
+  }
+  EXPECT_TRUE(comparison.Same());
+}
+
+// Requests that leave early, and pages that change hands with what they held, show in nobody else.
+TEST(GenerationCompanyTest, CancelledCompanyChangesNothing) {
+  const std::vector<GenerateRequest> requests = MatrixRequests();
+  EngineConfig config = BaselineConfig(ModelDirectory());
+  config.running_sequences_max = 8;
+  EngineDriver driver(config);
+  BitComparison comparison;
+  for (int round = 0; round < 3; ++round) {
+    std::vector<std::shared_ptr<GenerateRecorder>> kept;
+    std::vector<std::pair<Engine::RequestHandle, std::shared_ptr<GenerateRecorder>>> cancelled;
+    for (size_t i = 0; i < requests.size(); ++i) {
+      GenerateRequest company = requests[i];
+      company.max_tokens = 300;
+      company.num_samples = 1;
+      const auto recorder = std::make_shared<GenerateRecorder>(1);
+      const auto handle = driver.engine().Generate(company, recorder);
+      ASSERT_TRUE(handle.ok()) << handle.status();
+      cancelled.emplace_back(*handle, recorder);
+      kept.push_back(driver.StartGenerate(requests[i]));
+    }
+    for (const auto& [handle, recorder] : cancelled) {
+      recorder->WaitForStart();
+      driver.engine().Cancel(handle);
+    }
+    for (const auto& [handle, recorder] : cancelled) recorder->Wait();
+    for (size_t i = 0; i < requests.size(); ++i) {
+      const Generated generated = kept[i]->Wait();
+      ASSERT_TRUE(generated.status.ok()) << generated.status;
+      for (size_t s = 0; s < generated.samples.size(); ++s) {
+        const GeneratedSample& expected = Baseline().generated[i].samples[s];
+        comparison.Equal("tokens", generated.samples[s].tokens, expected.tokens);
+        comparison.Floats("logprobs", generated.samples[s].logprobs, expected.logprobs);
+      }
     }
   }
   EXPECT_TRUE(comparison.Same());

@@ -3,14 +3,20 @@
 // request as a cold server would, and CheckParity compares what it says (field notes B1, B4, B7 and
 // B12).
 // Method: an engine samples and trains; counts are exact, differences are bits.
+#include <bit>
+#include <memory>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "core/base/check.h"
+#include "core/base/mutex.h"
 #include "gtest/gtest.h"
 #include "tests/invariance/generation_matrix.h"
 #include "tests/invariance/training_matrix.h"
+#include "tests/support/engine_driver.h"
 #include "tests/support/temp_directory.h"
 #include "tests/support/tiny_model.h"
 
@@ -178,45 +184,79 @@ TEST_F(OnPolicyTest, OneWrongBitIsFound) {
   EXPECT_EQ(mismatch.actual_bits, bits);
 }
 
-// Requests that run while steps happen keep the weights they began with.
+// The script's steps [begin, end), queued at once.
+class QueuedSteps {
+ public:
+  // `running`: a request whose tokens are counted at each answer.
+  QueuedSteps(EngineDriver& driver, int begin, int end, std::shared_ptr<GenerateRecorder> running)
+      : count_(end - begin), running_(std::move(running)) {
+    for (int step = begin; step < end; ++step) {
+      TrainStepRequest request = ScriptedStep(step);
+      request.call.seq_id = static_cast<uint64_t>(step) + 1;
+      const absl::Status posted =
+          driver.engine().TrainStep(request, [this](const absl::StatusOr<TrainStepResult>& result) {
+            LOCKSTEP_CHECK(result.ok()) << result.status().ToString();
+            MutexLock lock(mu_);
+            tokens_at_answers_.push_back(running_->token_count());
+            answered_.SignalAll();
+          });
+      LOCKSTEP_CHECK(posted.ok()) << posted.ToString();
+    }
+  }
+
+  // Waits for all answers: tokens of the running request at each.
+  std::vector<int64_t> Wait() {
+    MutexLock lock(mu_);
+    while (tokens_at_answers_.size() < count_) answered_.Wait(mu_);
+    return tokens_at_answers_;
+  }
+
+ private:
+  const size_t count_;
+  const std::shared_ptr<GenerateRecorder> running_;
+  CondVar answered_;
+  Mutex mu_;
+  std::vector<int64_t> tokens_at_answers_ ABSL_GUARDED_BY(mu_);
+};
+
+// Requests that run while steps happen keep the weights they began with, and go on meanwhile.
 TEST_F(OnPolicyTest, RunningRequestsKeepTheirWeights) {
   for (const int stages : {1, 2}) {
     GenerateRequest request = RolloutRequests(1, 100)[2];
-    request.max_tokens = 60;
-    Generated at_root;
-    Generated at_three;
-    {
-      EngineDriver undisturbed(Config(stages));
-      at_root = undisturbed.Generate(request);
-      TakeScriptedSteps(undisturbed, 0, 3);
-      at_three = undisturbed.Generate(request);
-    }
+    request.max_tokens = 40;
+    EngineDriver undisturbed(Config(stages));
+    const Generated at_root = undisturbed.Generate(request);
+    TakeScriptedSteps(undisturbed, 0, 3);
+    const Generated at_three = undisturbed.Generate(request);
     ASSERT_NE(at_root.samples[0].tokens, at_three.samples[0].tokens);
 
+    // While the loop is held a request comes first and steps behind it, so that every step is taken
+    // in the middle of the request. The two requests are under two versions and take turns.
     EngineDriver driver(Config(stages));
-    // The request is in line before the steps: each turn of the loop does a step and a token.
-    HeldLoop held(driver);
-    const auto first = driver.StartGenerate(request);
-    held.Release();
-    first->WaitForStart();
-    TakeScriptedSteps(driver, 0, 3);
-    const auto second = driver.StartGenerate(request);
-    second->WaitForStart();
-    TakeScriptedSteps(driver, 3, 5);
+    std::vector<std::shared_ptr<GenerateRecorder>> recorders;
+    for (const auto& [begin, end] : {std::pair{0, 3}, std::pair{3, 7}}) {
+      HeldLoop held(driver);
+      recorders.push_back(driver.StartGenerate(request));
+      QueuedSteps steps(driver, begin, end, recorders.back());
+      held.Release();
+      const std::vector<int64_t> tokens = steps.Wait();
+      EXPECT_GT(tokens.back(), tokens.front()) << "training froze generation";
+      EXPECT_LT(tokens.back(), kSamples * request.max_tokens);
+    }
+    EXPECT_EQ(driver.engine().Info().weights.weight_version, 7u);
 
-    for (const auto& [recorder, expected] :
-         {std::pair{first, &at_root}, std::pair{second, &at_three}}) {
-      const Generated generated = recorder->Wait();
+    for (size_t i = 0; i < recorders.size(); ++i) {
+      const Generated& expected = i == 0 ? at_root : at_three;
+      const Generated generated = recorders[i]->Wait();
       ASSERT_TRUE(generated.status.ok()) << generated.status;
-      EXPECT_TRUE(generated.header.weights.SameBits(expected->header.weights));
+      EXPECT_TRUE(generated.header.weights.SameBits(expected.header.weights));
       BitComparison comparison;
       for (int s = 0; s < kSamples; ++s) {
-        comparison.Equal("tokens", generated.samples[s].tokens, expected->samples[s].tokens);
-        comparison.Floats("logprobs", generated.samples[s].logprobs, expected->samples[s].logprobs);
+        comparison.Equal("tokens", generated.samples[s].tokens, expected.samples[s].tokens);
+        comparison.Floats("logprobs", generated.samples[s].logprobs, expected.samples[s].logprobs);
       }
       EXPECT_TRUE(comparison.Same());
     }
-    EXPECT_EQ(driver.engine().Info().weights.weight_version, 5u);
   }
 }
 

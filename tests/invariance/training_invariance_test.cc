@@ -8,10 +8,14 @@
 #include <set>
 #include <string>
 #include <tuple>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "core/base/check.h"
 #include "gtest/gtest.h"
+#include "kernels/select.h"
 #include "tests/invariance/training_matrix.h"
+#include "tests/support/engine_driver.h"
 #include "tests/support/temp_directory.h"
 #include "tests/support/tiny_model.h"
 
