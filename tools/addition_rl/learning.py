@@ -16,15 +16,19 @@ class Schedule:
     """Step counts, sizes and rates; the defaults are what the README's numbers were made with."""
 
     seed: int = 0
-    warmup_steps: int = 350
+    # Digits are added modulo 10 late and suddenly, between steps 550 and 750: this is half-way.
+    warmup_steps: int = 660
     warmup_batch: int = 64
     warmup_learning_rate: float = 2e-3
     # Steps over which the learning rate rises from 0.
     warmup_ramp_steps: int = 30
-    rl_steps: int = 100
-    rl_prompts: int = 16
-    rl_samples_per_prompt: int = 16
+    rl_steps: int = 200
+    rl_prompts: int = 64
+    rl_samples_per_prompt: int = 8
+    # Reached after a ramp, while AdamW's moments turn from one loss to the other; then it falls to
+    # 0 along a line.
     rl_learning_rate: float = 5e-4
+    rl_ramp_steps: int = 5
     grad_clip_norm: float = 1.0
     # Held-out accuracy is measured on the way, too, on this many problems, every so many steps.
     probe_problems: int = 200
@@ -102,7 +106,8 @@ def reinforce(
             loss="ppo",
             loss_agg_mode="token-mean",
             adamw=lockstep.AdamW(
-                learning_rate=schedule.rl_learning_rate, grad_clip_norm=schedule.grad_clip_norm
+                learning_rate=rl_learning_rate(schedule, index),
+                grad_clip_norm=schedule.grad_clip_norm,
             ),
         )
         yield RlStep(
@@ -114,6 +119,12 @@ def reinforce(
             mismatched_tokens=result.metrics.mismatched_tokens,
             tokens_per_second=result.metrics.tokens_per_second,
         )
+
+
+def rl_learning_rate(schedule: Schedule, index: int) -> float:
+    """Of step `index`, from 1: up along a line over the ramp, then down to 0 after the last step."""
+    ramp = min(1.0, index / schedule.rl_ramp_steps)
+    return schedule.rl_learning_rate * ramp * (1 - (index - 1) / schedule.rl_steps)
 
 
 def group_advantages(rewards: np.ndarray) -> np.ndarray:
