@@ -68,7 +68,7 @@ class Display:
 
     def say(self, text: str) -> None:
         """A line that stays, above the bars."""
-        self._progress.console.print(text, highlight=False)
+        self._progress.console.print(text, highlight=False, soft_wrap=True)
 
     def show_warmup(self, step: WarmupStep, probe: float | None) -> None:
         """`probe`: held-out accuracy, where it was measured after this step."""
