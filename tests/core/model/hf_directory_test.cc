@@ -9,6 +9,7 @@
 #include <limits>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "gtest/gtest.h"
@@ -208,7 +209,9 @@ TEST_F(HfDirectoryTest, RefusesTruncatedFiles) {
 }
 
 TEST_F(HfDirectoryTest, RefusesDamagedHeaders) {
-  const auto [header, data] = HeaderAndData(TensorsOf(config_));
+  const std::pair<json, std::string> sound = HeaderAndData(TensorsOf(config_));
+  const json& header = sound.first;
+  const std::string& data = sound.second;
   for (const std::string text : {"", "{", "[]", "3", "{\"a\": 1}", "{\"a\": {}}"}) {
     WriteSingle(WithLength(text, data));
     EXPECT_TRUE(IsError(Open(), kDamaged, {"model.safetensors"})) << text;
