@@ -237,7 +237,7 @@ TEST_F(BatcherTest, NobodyOvertakesTheFirstInLine) {
   BatcherLimits limits;
   limits.page_count = 4;
   Limit(limits);
-  Log* first = Add({.prompt_length = 40, .new_tokens = 8});  // 3 pages
+  Log* first = Add({.prompt_length = 40, .new_tokens = 8});   // 3 pages
   Log* second = Add({.prompt_length = 20, .new_tokens = 3});  // 2 pages: has to wait
   Log* third = Add({.prompt_length = 4, .new_tokens = 2});    // 1 page, which is free
   Step();

@@ -130,8 +130,7 @@ TEST_F(SamplerTest, LogProbHasTheBitsOfScoringAtEveryTemperature) {
     params.temperature = temperature;
     for (uint64_t position = 0; position < 40; ++position) {
       const SampledToken sampled = Sample(logits, params, {5, 0, position});
-      EXPECT_TRUE(
-          SameBits(sampled.logprob, KernelLogProb(logits, temperature, sampled.token)));
+      EXPECT_TRUE(SameBits(sampled.logprob, KernelLogProb(logits, temperature, sampled.token)));
       EXPECT_TRUE(SameBits(sampled.raw_logprob, KernelLogProb(logits, 1, sampled.token)));
     }
   }
@@ -163,12 +162,11 @@ struct TruncationCase {
   SamplingParams params;
 };
 
-class TruncationTest : public SamplerTest,
-                       public testing::WithParamInterface<TruncationCase> {};
+class TruncationTest : public SamplerTest, public testing::WithParamInterface<TruncationCase> {};
 
 // Logits in steps of 0.25, so that there are ties at every border; probabilities of at least about
-// 0.3 % each, so that 6,000 draws meet every token of the kept set. Thresholds sit where no rounding
-// of a mass reaches them (checked by CloseCalls).
+// 0.3 % each, so that 6,000 draws meet every token of the kept set. Thresholds sit where no
+// rounding of a mass reaches them (checked by CloseCalls).
 TEST_P(TruncationTest, DrawsTheOraclesKeptSetWithItsLogProbs) {
   const SamplingParams params = GetParam().params;
   for (uint64_t seed = 0; seed < 4; ++seed) {
@@ -191,20 +189,20 @@ TEST_P(TruncationTest, DrawsTheOraclesKeptSetWithItsLogProbs) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    All, TruncationTest,
-    testing::Values(TruncationCase{"top_k_1", {1.0f, 1.0f, 1, 0.0f}},
-                    TruncationCase{"top_k", {1.0f, 1.0f, 11, 0.0f}},
-                    TruncationCase{"top_k_of_all", {1.0f, 1.0f, 40, 0.0f}},
-                    TruncationCase{"top_p", {1.0f, 0.613f, 0, 0.0f}},
-                    TruncationCase{"tiny_top_p", {1.0f, 1e-6f, 0, 0.0f}},
-                    TruncationCase{"min_p", {1.0f, 1.0f, 0, 0.21f}},
-                    TruncationCase{"min_p_1", {1.0f, 1.0f, 0, 1.0f}},
-                    TruncationCase{"top_k_top_p", {1.0f, 0.613f, 11, 0.0f}},
-                    TruncationCase{"top_k_min_p", {1.0f, 1.0f, 11, 0.41f}},
-                    TruncationCase{"all_three_hot", {1.5f, 0.87f, 25, 0.13f}},
-                    TruncationCase{"all_three_cold", {0.7f, 0.87f, 25, 0.13f}}),
-    [](const auto& info) { return std::string(info.param.name); });
+INSTANTIATE_TEST_SUITE_P(All, TruncationTest,
+                         testing::Values(TruncationCase{"top_k_1", {1.0f, 1.0f, 1, 0.0f}},
+                                         TruncationCase{"top_k", {1.0f, 1.0f, 11, 0.0f}},
+                                         TruncationCase{"top_k_of_all", {1.0f, 1.0f, 40, 0.0f}},
+                                         TruncationCase{"top_p", {1.0f, 0.613f, 0, 0.0f}},
+                                         TruncationCase{"tiny_top_p", {1.0f, 1e-6f, 0, 0.0f}},
+                                         TruncationCase{"min_p", {1.0f, 1.0f, 0, 0.21f}},
+                                         TruncationCase{"min_p_1", {1.0f, 1.0f, 0, 1.0f}},
+                                         TruncationCase{"top_k_top_p", {1.0f, 0.613f, 11, 0.0f}},
+                                         TruncationCase{"top_k_min_p", {1.0f, 1.0f, 11, 0.41f}},
+                                         TruncationCase{"all_three_hot", {1.5f, 0.87f, 25, 0.13f}},
+                                         TruncationCase{"all_three_cold",
+                                                        {0.7f, 0.87f, 25, 0.13f}}),
+                         [](const auto& info) { return std::string(info.param.name); });
 
 TEST_F(SamplerTest, TiesAtTheBorderOfTopKGoToTheLowestIds) {
   const std::vector<float> logits = {0, 1, 0, 1, 0, 1, 0, 1};
@@ -305,9 +303,8 @@ double ChiSquareBound(double degrees) {
 TEST_F(SamplerTest, FrequenciesFollowTheDistribution) {
   constexpr int64_t kDraws = 40000;
   const std::vector<float> logits = RandomLogits(7, 24, 1);
-  for (const SamplingParams& params :
-       {SamplingParams{}, SamplingParams{0.7f, 1.0f, 0, 0.0f},
-        SamplingParams{1.3f, 0.9f, 20, 0.02f}}) {
+  for (const SamplingParams& params : {SamplingParams{}, SamplingParams{0.7f, 1.0f, 0, 0.0f},
+                                       SamplingParams{1.3f, 0.9f, 20, 0.02f}}) {
     const std::map<int32_t, double> kept = OracleDistribution(logits, params);
     SamplingParams warmer = params;
     warmer.temperature *= 1.1f;
@@ -379,8 +376,7 @@ TEST_F(SamplerTest, MaskedTokensAreNeverDrawn) {
   std::vector<float> logits = RandomLogits(11, 50, 1);
   for (size_t i = 0; i < 50; i += 2) logits[i] = -kInfinity;
   logits[48] = -200;  // finite, probability 0
-  for (const SamplingParams& params :
-       {SamplingParams{}, SamplingParams{1.0f, 0.99f, 0, 0.0f}}) {
+  for (const SamplingParams& params : {SamplingParams{}, SamplingParams{1.0f, 0.99f, 0, 0.0f}}) {
     for (uint64_t position = 0; position < 2000; ++position) {
       const SampledToken sampled = Sample(logits, params, {12, 0, position});
       ASSERT_TRUE(sampled.finite);
@@ -409,8 +405,8 @@ TEST_F(SamplerTest, TheSumsErrorFallsOnNoToken) {
     }
   }
   RecordProperty("mean_distance_of_the_sum_from_1", std::to_string(mean_off));
-  std::cout << "mean |1 - sum| over " << kRows << " rows of " << kLargeVocabSize << " logits: "
-            << mean_off << ", lowest sum 1 - " << 1 - lowest_sum << std::endl;
+  std::cout << "mean |1 - sum| over " << kRows << " rows of " << kLargeVocabSize
+            << " logits: " << mean_off << ", lowest sum 1 - " << 1 - lowest_sum << std::endl;
   EXPECT_LT(mean_off, 2e-6);
   ASSERT_LT(lowest_sum, 1 - 1e-7);
 

@@ -71,8 +71,8 @@ const LossConfig kPpo{LossKind::kPpo, 0.8f, 1.2f};
 
 double PpoOracle(const LossConfig& config, double logprob, double old, double a, double weight) {
   const double r = std::exp(logprob - old);
-  const double bounded = std::clamp<double>(r, config.clip_low_threshold,
-                                            config.clip_high_threshold);
+  const double bounded =
+      std::clamp<double>(r, config.clip_low_threshold, config.clip_high_threshold);
   return weight * std::max(-a * r, -a * bounded);
 }
 
@@ -156,8 +156,8 @@ TEST(PpoLossTest, ClipsOnlyWhereTheRatioWouldGainByIt) {
     bool clipped;
     float bound;
   };
-  for (const Case& c : {Case{high, 1, true, 1.2f}, Case{high, -1, false, 0},
-                        Case{low, 1, false, 0}, Case{low, -1, true, 0.8f}}) {
+  for (const Case& c : {Case{high, 1, true, 1.2f}, Case{high, -1, false, 0}, Case{low, 1, false, 0},
+                        Case{low, -1, true, 0.8f}}) {
     TestDatum datum;
     datum.Add(-3 + c.log_ratio, -3, c.advantage);
     const Evaluated out = Evaluate(kPpo, datum);

@@ -246,8 +246,8 @@ TEST_P(PipelineTest, PlansInFlightComeBackInOrder) {
       const absl::StatusOr<FinishedInference> finished = tiny.pipeline().NextInference();
       ASSERT_TRUE(finished.ok()) << finished.status();
       EXPECT_EQ(finished->id, ids[i]);
-      EXPECT_TRUE(Same(finished->report,
-                       RunOne(alone.pipeline(), PromptPlan(i, 5 + 7 * (i % 3), 0))));
+      EXPECT_TRUE(
+          Same(finished->report, RunOne(alone.pipeline(), PromptPlan(i, 5 + 7 * (i % 3), 0))));
     }
     EXPECT_EQ(tiny.pipeline().inference_in_flight(), 0);
   }
@@ -296,8 +296,7 @@ TEST_P(PipelineTest, AFailedTrainingPlanHangsNobody) {
   TinyPipeline tiny(Options(2));
   TrainingPlan plan = MakeTrainingPlan(TinyData(1, 4), 1);
   plan.weight_version = 5;
-  EXPECT_EQ(tiny.pipeline().Train(std::move(plan)).status().code(),
-            absl::StatusCode::kUnavailable);
+  EXPECT_EQ(tiny.pipeline().Train(std::move(plan)).status().code(), absl::StatusCode::kUnavailable);
 }
 
 TEST_P(PipelineTest, ReleasedWeightsAreGoneAndOthersStay) {

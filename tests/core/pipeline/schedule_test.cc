@@ -104,8 +104,7 @@ TEST_P(OneForwardOneBackwardTest, EachMicroBatchGoesForwardThenBackwardInAscendi
 TEST_P(OneForwardOneBackwardTest, WarmsUpAlternatesAndCoolsDown) {
   for (int64_t s = 0; s < stage_count_; ++s) {
     const Events& events = stages_[s];
-    const size_t warm_up =
-        static_cast<size_t>(std::min(stage_count_ - s - 1, micro_batch_count_));
+    const size_t warm_up = static_cast<size_t>(std::min(stage_count_ - s - 1, micro_batch_count_));
     ASSERT_EQ(events.size(), static_cast<size_t>(2 * micro_batch_count_));
     for (size_t i = 0; i < events.size(); ++i) {
       const bool in_warm_up = i < warm_up;

@@ -59,8 +59,7 @@ struct TrainerRig {
   // Everything that a step changes.
   std::string State() const {
     return absl::StrCat(trainer.weights_digest(), " ", trainer.moments_digest(), " ",
-                        ToHex(versions.current().state_id), " ",
-                        versions.current().weight_version);
+                        ToHex(versions.current().state_id), " ", versions.current().weight_version);
   }
 
   TinyPipeline tiny;
@@ -186,8 +185,7 @@ TEST(TrainerTest, AnotherPayloadOrAGapIsRefusedAndChangesNothing) {
   const std::string state = rig.State();
   const auto call = [&](uint64_t seq_id, int step, const AdamWParams& adamw) {
     return rig.trainer
-        .TrainStep(
-            {{"run", seq_id}, DataOfStep(step), {}, LossAggMode::kTokenSum, adamw, 0})
+        .TrainStep({{"run", seq_id}, DataOfStep(step), {}, LossAggMode::kTokenSum, adamw, 0})
         .status()
         .code();
   };
@@ -260,8 +258,7 @@ TEST(TrainerTest, MixedAggregationModesAreRefused) {
   ASSERT_TRUE(rig.Accumulate({DataOfStep(0)[2]}, LossAggMode::kTokenMean).ok());
   ASSERT_TRUE(rig.Finish().ok());
   TrainerRig expected;
-  ASSERT_TRUE(
-      expected.Step({DataOfStep(0)[1], DataOfStep(0)[2]}, LossAggMode::kTokenMean).ok());
+  ASSERT_TRUE(expected.Step({DataOfStep(0)[1], DataOfStep(0)[2]}, LossAggMode::kTokenMean).ok());
   EXPECT_EQ(rig.State(), expected.State());
 }
 
@@ -355,8 +352,7 @@ TEST(TrainerTest, OnPolicyDataMatchInEveryBitAndOffPolicyDoNot) {
   rig.loss.kind = LossKind::kPpo;
   std::vector<Datum> data = DataOfStep(0);
   for (Datum& datum : data) datum.sampling.temperature = 0.7f;
-  const auto logprobs =
-      rig.trainer.TrainingForward(data, 2, rig.versions.current().weight_version);
+  const auto logprobs = rig.trainer.TrainingForward(data, 2, rig.versions.current().weight_version);
   ASSERT_TRUE(logprobs.ok());
   for (size_t d = 0; d < data.size(); ++d) {
     data[d].logprobs = (*logprobs)[d];
