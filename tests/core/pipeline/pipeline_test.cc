@@ -151,7 +151,7 @@ TEST_P(PipelineTest, TrainingDoesNotDependOnStagesOrMicroBatches) {
 
   for (const auto& [stages, size] : {std::pair{2, 1}, {2, 3}, {1, 7}, {3, 2}}) {
     TinyPipeline other(Options(stages));
-    EXPECT_TRUE(Same(Train(other.pipeline(), MakeTrainingPlan(data, size)), [&] {
+    EXPECT_TRUE(Same(Train(other.pipeline(), MakeTrainingPlan(data, size)), [&, size = size] {
       // The same outputs, cut as this pipeline cuts them.
       TrainingReport cut;
       for (size_t d = 0; d < data.size(); ++d) {
