@@ -35,7 +35,10 @@ double FmaPeakGflops(kernels::Parallel& parallel, int threads) {
   const double seconds = BestSeconds([&] {
     parallel.For(threads, 1, [](int64_t /*begin*/, int64_t /*end*/) {
       __m256 chains[kChains];
-      for (__m256& chain : chains) chain = _mm256_set1_ps(1.0f);
+      for (__m256& chain : chains) {
+        chain = _mm256_set1_ps(1.0f);
+        asm volatile("" : "+x"(chain));  // else the compiler may see that all chains are equal
+      }
       __m256 factor = _mm256_set1_ps(0.999f);
       __m256 addend = _mm256_set1_ps(1e-3f);
       asm volatile("" : "+x"(factor), "+x"(addend));
