@@ -225,11 +225,11 @@ TEST_F(HfDirectoryTest, RefusesDamagedHeaders) {
     WriteSingle(WithLength(spoilt.dump(), data));
     return Open();
   };
-  for (const json& shape : {json(32), json("32"), json({-32}), json({32.0}),
-                            json({int64_t{1} << 62, int64_t{1} << 62}), json({16})}) {
+  for (const json& shape : {json(32), json("32"), json::array({-32}), json::array({32.0}),
+                            json({int64_t{1} << 62, int64_t{1} << 62}), json::array({16})}) {
     EXPECT_TRUE(IsError(spoil("/shape", shape), kDamaged, {norm_, shape.dump()})) << shape;
   }
-  for (const json& offsets : {json(0), json({0}), json({-4, 124}), json({"0", "128"}),
+  for (const json& offsets : {json(0), json::array({0}), json({-4, 124}), json({"0", "128"}),
                               json({128, 0}), json({0, 1 << 30}), json({0, 1.5})}) {
     EXPECT_TRUE(IsError(spoil("/data_offsets", offsets), kDamaged, {norm_})) << offsets;
   }
