@@ -90,15 +90,13 @@ TEST_F(EngineTest, BadInputIsRefusedAtOnce) {
   Engine& engine = driver.engine();
   GenerateRequest generate = MakeGenerate();
   generate.prompt.clear();
-  EXPECT_EQ(engine.Generate(generate, nullptr).status().code(),
-            absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(engine.Generate(generate, nullptr).status().code(), absl::StatusCode::kInvalidArgument);
   TrainStepRequest train = MakeTrainStep();
   train.data[0].target_tokens[1] = kTinyVocabSize;
   EXPECT_EQ(engine.TrainStep(train, nullptr).code(), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(engine.ForwardBackward({{"", 1}, {}, {}, LossAggMode::kTokenSum, 0}, nullptr).code(),
             absl::StatusCode::kInvalidArgument);
-  EXPECT_EQ(engine.OptimStep({{"run", 0}, {}}, nullptr).code(),
-            absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(engine.OptimStep({{"run", 0}, {}}, nullptr).code(), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(engine.Score({}, nullptr).code(), absl::StatusCode::kInvalidArgument);
   ParityRequest parity = MakeParity();
   parity.temperature = 0;

@@ -1,6 +1,6 @@
 // Goal: every task runs exactly once, with OK or with the reason why not, in order and within the
-// limits, whatever ends the loop. Method: a real core on the tiny model; the loop is held still by a
-// control task until everything that must be there together is queued.
+// limits, whatever ends the loop. Method: a real core on the tiny model; the loop is held still by
+// a control task until everything that must be there together is queued.
 #include "core/engine/loop.h"
 
 #include <future>

@@ -69,8 +69,7 @@ class ScriptedPaths final : public ParityPaths {
   }
 
   absl::StatusOr<std::vector<Rollout>> Generate(const std::vector<GenerateRequest>& requests,
-                                                int64_t chunk_max,
-                                                const WeightsState&) override {
+                                                int64_t chunk_max, const WeightsState&) override {
     if (script_.started != nullptr) std::exchange(script_.started, nullptr)->set_value();
     if (script_.go.valid()) script_.go.get();
     if (!script_.generate.ok()) return script_.generate;
@@ -87,8 +86,8 @@ class ScriptedPaths final : public ParityPaths {
           const bool last = i + 1 == request.max_tokens;
           if (last && alone && script_.shorter_alone) break;
           rollout.tokens.push_back(sample + i + (last && alone && script_.other_tokens_alone));
-          rollout.logprobs.push_back(LogProb(rollout.tokens, rollout.tokens.size() - 1,
-                                             request.sampling.temperature));
+          rollout.logprobs.push_back(
+              LogProb(rollout.tokens, rollout.tokens.size() - 1, request.sampling.temperature));
         }
         if (script_.faulty_generate_chunk == chunk_max) {
           rollout.logprobs.back() = OneBitOff(rollout.logprobs.back());
@@ -110,7 +109,8 @@ class ScriptedPaths final : public ParityPaths {
       }
     }
     const bool alone = request.sequences.size() == 1;
-    const bool faulty = alone ? script_.faulty_score_alone : script_.faulty_score_chunk == chunk_max;
+    const bool faulty =
+        alone ? script_.faulty_score_alone : script_.faulty_score_chunk == chunk_max;
     if (faulty) {
       std::vector<float>& last = result.scores.back().logprobs;
       last.back() = OneBitOff(last.back());
@@ -166,10 +166,8 @@ class ParityCheckerTest : public testing::Test {
  protected:
   absl::StatusOr<ParityResult> Check(const ParityRequest& request = MakeRequest()) {
     std::promise<absl::StatusOr<ParityResult>> answer;
-    const absl::Status posted =
-        checker_.Post(request, [&](absl::StatusOr<ParityResult> result) {
-          answer.set_value(std::move(result));
-        });
+    const absl::Status posted = checker_.Post(
+        request, [&](absl::StatusOr<ParityResult> result) { answer.set_value(std::move(result)); });
     if (!posted.ok()) return posted;
     return answer.get_future().get();
   }
@@ -201,10 +199,10 @@ TEST_F(ParityCheckerTest, EqualBitsOnEveryPathPass) {
     EXPECT_EQ(row.compared_tokens, 3 * 2 * 4) << row.name;
     EXPECT_EQ(row.k3_kl, 0);
   }
-  EXPECT_EQ(names, (std::vector<std::string>{
-                       "generate_alone_chunk_1", "score", "score_chunk_1", "score_chunk_5",
-                       "score_chunk_16", "score_chunk_64", "score_alone", "training_packed",
-                       "training_micro_batch_3", "training_alone"}));
+  EXPECT_EQ(names, (std::vector<std::string>{"generate_alone_chunk_1", "score", "score_chunk_1",
+                                             "score_chunk_5", "score_chunk_16", "score_chunk_64",
+                                             "score_alone", "training_packed",
+                                             "training_micro_batch_3", "training_alone"}));
   EXPECT_EQ(result->compared_tokens(), 10 * 24);
   EXPECT_EQ(result->weights.weight_version, 3u);
   EXPECT_EQ(result->weights_digest, "digest");
