@@ -113,18 +113,21 @@ def test_closing_a_stream_cancels_the_call(server: FakeServer, client: lockstep.
 def test_leaving_the_with_block_cancels_the_call(
     server: FakeServer, client: lockstep.Client
 ) -> None:
+    began = threading.Event()
     ended = threading.Event()
 
     def endless(
         request: generation_pb2.GenerateRequest, context: grpc.ServicerContext
     ) -> Iterator[generation_pb2.GenerateResponse]:
         context.add_callback(ended.set)
+        began.set()
         yield header(1)
         ended.wait()
 
     server.generate = endless
     with client.stream([1]):
-        pass
+        # A call that is cancelled before the server looks at it leaves no trace there.
+        assert began.wait(timeout=60)
     assert ended.wait(timeout=60)
 
 
