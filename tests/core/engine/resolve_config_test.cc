@@ -146,7 +146,7 @@ class ExportPathTest : public testing::Test {
 TEST_F(ExportPathTest, IsBelowTheRoot) {
   const std::string canonical = std::filesystem::canonical(root()).string();
   EXPECT_EQ(*ResolveExportPath(root(), "step-10"), canonical + "/step-10");
-  EXPECT_EQ(*ResolveExportPath(root() + "/../root/.", "a/b"), canonical + "/a/b");
+  EXPECT_EQ(*ResolveExportPath(root() + "/./.", "a/b"), canonical + "/a/b");
   EXPECT_EQ(*ResolveExportPath(root(), "./a"), canonical + "/a");
   EXPECT_EQ(*ResolveExportPath(root(), "..a"), canonical + "/..a");
 }
