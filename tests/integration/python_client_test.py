@@ -157,7 +157,7 @@ def test_the_quickstart_prints_one_digest_however_the_work_is_split(tmp_path: Pa
     assert other["weights digest"] != whole["weights digest"]
 
 
-def test_the_readme_s_program_runs_and_learns(model: Path) -> None:
+def test_the_readme_s_program_runs(model: Path) -> None:
     program = re.search(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
     assert program is not None
     with lockstep.LocalServer(BINARY, model) as server:
