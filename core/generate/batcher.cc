@@ -183,8 +183,7 @@ absl::Status Batcher::Collect() {
     const JobId id = share.running->job;
     touched.insert(id);
     const absl::Span<const LogitsResult> results =
-        absl::MakeConstSpan(finished.report.results)
-            .subspan(share.results_begin, share.results_count);
+        absl::MakeConstSpan(finished.results).subspan(share.results_begin, share.results_count);
     if (const absl::Status status = TakeResults(std::move(share), results); !status.ok()) {
       ended.emplace(id, status);
     }

@@ -52,9 +52,10 @@ absl::StatusOr<bool> SampleJob::OnResults(Sequence& sequence, int64_t first,
   if (results.empty()) return false;
   LOCKSTEP_CHECK_EQ(results.size(), size_t{1});
   const LogitsResult& result = results.front();
-  if (!result.finite) {
-    return absl::InternalError(absl::StrCat("sample ", sequence.index, ": logits of position ",
-                                            sequence.tokens.size(), " are not finite"));
+  if (result.non_finite.has_value()) {
+    return absl::InternalError(absl::StrCat("sample ", sequence.index, ": position ",
+                                            sequence.tokens.size(), " is not finite from ",
+                                            Name(*result.non_finite), " on"));
   }
   sequence.tokens.push_back(result.token);
   sequence.runnable = static_cast<int64_t>(sequence.tokens.size());

@@ -46,9 +46,10 @@ absl::StatusOr<bool> ScoreJob::OnResults(Sequence& sequence, int64_t first,
   SequenceScore& score = result_.scores[sequence.index];
   for (size_t i = 0; i < results.size(); ++i) {
     const int64_t position = first + static_cast<int64_t>(i) + 1;
-    if (!results[i].finite) {
-      return absl::InternalError(absl::StrCat(
-          "sequences[", sequence.index, "]: logits of position ", position, " are not finite"));
+    if (results[i].non_finite.has_value()) {
+      return absl::InternalError(absl::StrCat("sequences[", sequence.index, "]: position ",
+                                              position, " is not finite from ",
+                                              Name(*results[i].non_finite), " on"));
     }
     score.logprobs[position] = results[i].logprob;
     score.raw_logprobs[position] = results[i].raw_logprob;

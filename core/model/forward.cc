@@ -78,10 +78,20 @@ void ForwardLayer(const StageContext& context, const LayerWeights& weights, cons
   op.Add(parallel, a.residual.data(), a.projected.data(), rows * hidden, output);
 }
 
+// Notes the rows whose RMSNorm was handed something not finite, for which `place` answers unless an
+// earlier one does: NaN gives an inverse RMS of NaN, an infinite square sum one of 0.
+void NoteNonFinite(const Buffer<float>& inverse_rms, int64_t rows, const ModelPlace& place,
+                   NonFiniteRows* non_finite) {
+  for (int64_t row = 0; row < rows; ++row) {
+    if (!(inverse_rms.data()[row] > 0)) non_finite->emplace(static_cast<int32_t>(row), place);
+  }
+}
+
 }  // namespace
 
-void Forward(const StageContext& context, const WeightView& weights, const TokenBatch& batch,
-             KvArena& kv, Activations& activations, float* hidden) {
+NonFiniteRows Forward(const StageContext& context, const WeightView& weights,
+                      const TokenBatch& batch, KvArena& kv, Activations& activations,
+                      float* hidden) {
   const ModelConfig& config = *context.config;
   const int64_t rows = batch.row_count();
   const int64_t layer_count = context.range.layer_end - context.range.layer_begin;
@@ -96,11 +106,20 @@ void Forward(const StageContext& context, const WeightView& weights, const Token
   } else {
     std::memcpy(input, hidden, static_cast<size_t>(rows * config.hidden_size) * sizeof(float));
   }
+  using Part = ModelPlace::Part;
+  NonFiniteRows non_finite;
+  ModelPlace before = {context.range.first ? Part::kEmbedding : Part::kMlp,
+                       context.range.layer_begin - 1};
   for (int64_t i = 0; i < layer_count; ++i) {
     float* output = i + 1 < layer_count ? activations.Layer(i + 1).input.data() : hidden;
     ForwardLayer(context, weights.base->layers[i], batch, sequences, kv.Layer(i),
                  activations.Layer(i), output);
+    const int64_t layer = context.range.layer_begin + i;
+    NoteNonFinite(activations.Layer(i).inverse_rms1, rows, before, &non_finite);
+    NoteNonFinite(activations.Layer(i).inverse_rms2, rows, {Part::kAttention, layer}, &non_finite);
+    before = {Part::kMlp, layer};
   }
+  return non_finite;
 }
 
 }  // namespace lockstep

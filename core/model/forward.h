@@ -5,6 +5,7 @@
 
 #include "core/device/buffer.h"
 #include "core/model/kv_arena.h"
+#include "core/model/non_finite.h"
 #include "core/model/stage_context.h"
 #include "core/model/stage_weights.h"
 #include "core/model/token_batch.h"
@@ -73,8 +74,12 @@ kernels::AttentionShape ShapeOf(const ModelConfig& config);
 // hidden[M, H] is the residual stream: read as this stage's input (but on the first stage, which
 // embeds the batch's tokens instead) and overwritten with its output. K and V of every row are
 // written to their pages in `kv` before attention reads them.
-void Forward(const StageContext& context, const WeightView& weights, const TokenBatch& batch,
-             KvArena& kv, Activations& activations, float* hidden);
+//
+// Returns the rows that stopped being finite up to the last norm of this stage; what comes behind
+// it shows in the next stage's first norm, or in the logits.
+NonFiniteRows Forward(const StageContext& context, const WeightView& weights,
+                      const TokenBatch& batch, KvArena& kv, Activations& activations,
+                      float* hidden);
 
 }  // namespace lockstep
 

@@ -80,12 +80,9 @@ Head::TokenStatistics Head::Statistics(const WeightView& weights, const float* h
                                        absl::Span<const float> temperature,
                                        absl::Span<const int32_t> target) {
   const ModelConfig& config = *context_.config;
-  const std::vector<float> ones(kHeadRows, 1.0f);
-  std::vector<float> raw_log_sum_exp(kHeadRows);
   const int64_t total = static_cast<int64_t>(target.size());
   TokenStatistics out;
   out.log_prob.resize(total);
-  out.raw_log_prob.resize(total);
   out.log_sum_exp.resize(total);
   out.entropy.resize(total);
   for (int64_t first = 0; first < total; first += kHeadRows) {
@@ -95,14 +92,6 @@ Head::TokenStatistics Head::Statistics(const WeightView& weights, const float* h
                               temperature.data() + first, target.data() + first,
                               out.log_sum_exp.data() + first, out.log_prob.data() + first,
                               out.entropy.data() + first);
-    if (std::all_of(&temperature[first], &temperature[first] + count,
-                    [](float t) { return t == 1.0f; })) {
-      std::copy_n(&out.log_prob[first], count, &out.raw_log_prob[first]);  // the same pass again
-      continue;
-    }
-    context_.kernels->LogProb(*context_.parallel, logits_.data(), count, config.vocab_size,
-                              ones.data(), target.data() + first, raw_log_sum_exp.data(),
-                              out.raw_log_prob.data() + first, nullptr);
   }
   return out;
 }

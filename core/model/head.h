@@ -30,10 +30,8 @@ class Head {
 
   // Training, first pass: log-probs of targets under softmax(logits / temperature), entropy in
   // nats and log-sum-exp of every row. All outputs [M]. A target of -1 gives NaN.
-  // `raw_log_prob` is the same at temperature 1.
   struct TokenStatistics {
     std::vector<float> log_prob;
-    std::vector<float> raw_log_prob;
     std::vector<float> log_sum_exp;
     std::vector<float> entropy;
   };

@@ -63,16 +63,27 @@ absl::StatusOr<uint64_t> Pipeline::Submit(InferencePlan plan) {
 
 absl::StatusOr<FinishedInference> Pipeline::NextInference() {
   LOCKSTEP_CHECK_GT(inference_in_flight_, 0);
-  FinishedInference finished;
-  if (!finished_.empty()) {
-    finished = std::move(finished_.front());
-    finished_.pop_front();
-  } else {
+  while (finished_.empty()) {
     LOCKSTEP_ASSIGN_OR_RETURN(StageReport report, NextReport());
-    finished = {report.id, std::move(std::get<InferenceReport>(report.body))};
+    TakeInference(std::move(report));
   }
+  FinishedInference finished = std::move(finished_.front());
+  finished_.pop_front();
   --inference_in_flight_;
   return finished;
+}
+
+void Pipeline::TakeInference(StageReport report) {
+  auto& body = std::get<InferenceReport>(report.body);
+  NonFiniteRows& non_finite = non_finite_[report.id];
+  non_finite.merge(body.non_finite);  // the earlier stage's word stands
+  if (report.stage + 1 < stage_count()) return;
+  for (LogitsResult& result : body.results) {
+    const auto found = non_finite.find(result.row);
+    if (found != non_finite.end()) result.non_finite = found->second;
+  }
+  non_finite_.erase(report.id);
+  finished_.push_back({report.id, std::move(body.results)});
 }
 
 absl::StatusOr<TrainingReport> Pipeline::Train(TrainingPlan plan) {
@@ -155,7 +166,7 @@ absl::StatusOr<std::vector<StageReport>> Pipeline::Await(uint64_t id, int64_t co
     if (report.id == id) {
       reports.push_back(std::move(report));
     } else {
-      finished_.push_back({report.id, std::move(std::get<InferenceReport>(report.body))});
+      TakeInference(std::move(report));
     }
   }
   std::sort(reports.begin(), reports.end(),

@@ -14,6 +14,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -42,7 +43,7 @@ struct PipelineOptions {
 
 struct FinishedInference {
   uint64_t id = 0;
-  InferenceReport report;
+  std::vector<LogitsResult> results;  // one per LogitsRow
 };
 
 // Sums of squares of the accumulated gradients, one per tensor of the model in canonical order.
@@ -80,6 +81,8 @@ class Pipeline {
   // Waits for `count` reports on plan `id`, ordered by stage. Inference reports are put aside.
   absl::StatusOr<std::vector<StageReport>> Await(uint64_t id, int64_t count);
   absl::StatusOr<StageReport> NextReport();
+  // Files an inference report, of the last stage under finished_.
+  void TakeInference(StageReport report);
 
   const ModelConfig& config_;
   BoundedQueue<StageReport> reports_;
@@ -88,7 +91,8 @@ class Pipeline {
   absl::Status failure_;  // the first
   uint64_t next_id_ = 1;
   int64_t inference_in_flight_ = 0;
-  std::deque<FinishedInference> finished_;  // put aside by Await
+  std::deque<FinishedInference> finished_;        // answered, not taken yet
+  std::map<uint64_t, NonFiniteRows> non_finite_;  // of plans in flight, by their id
 };
 
 }  // namespace lockstep

@@ -30,42 +30,38 @@ std::optional<ReadTensorReport> ReadTensor(StageModel& stage, const ReadTensorPl
   return std::nullopt;
 }
 
-// Runs one kind of plan each; the report's id and stage are filled in by the caller. No value: this
-// stage has nothing to say.
+// Runs one kind of plan each and reports what there is to say.
 struct Executor {
   StageModel& stage;
+  BoundedQueue<StageReport>& reports;
 
   template <typename Body>
-  static std::optional<StageReport> Report(uint64_t id, absl::StatusOr<Body> body) {
+  void Report(uint64_t id, absl::StatusOr<Body> body) {
     StageReport report;
     report.id = id;
+    report.stage = stage.communicator().rank();
     report.status = body.status();
     if (body.ok()) report.body = *std::move(body);
-    return report;
+    // Only fails when the driver has closed the queue and listens no more.
+    (void)reports.Push(std::move(report), absl::InfiniteFuture());
   }
 
-  std::optional<StageReport> operator()(const InferencePlan& plan) {
-    absl::StatusOr<InferenceReport> body = RunInference(stage, plan);
-    if (body.ok() && !stage.context().range.last) return std::nullopt;
-    return Report(plan.id, std::move(body));
+  void operator()(const InferencePlan& plan) {
+    const absl::Status status = RunInference(stage, plan, [&](InferenceReport body) {
+      Report(plan.id, absl::StatusOr<InferenceReport>(std::move(body)));
+    });
+    if (!status.ok()) Report(plan.id, absl::StatusOr<InferenceReport>(status));
   }
-  std::optional<StageReport> operator()(const TrainingPlan& plan) {
-    return Report(plan.id, RunTraining(stage, plan));
+  void operator()(const TrainingPlan& plan) { Report(plan.id, RunTraining(stage, plan)); }
+  void operator()(const GradientNormPlan& plan) { Report(plan.id, RunGradientNorm(stage, plan)); }
+  void operator()(const OptimizerPlan& plan) {
+    Report(plan.id, absl::StatusOr<OptimizerReport>(RunOptimizer(stage, plan)));
   }
-  std::optional<StageReport> operator()(const GradientNormPlan& plan) {
-    return Report(plan.id, RunGradientNorm(stage, plan));
-  }
-  std::optional<StageReport> operator()(const OptimizerPlan& plan) {
-    return Report(plan.id, absl::StatusOr<OptimizerReport>(RunOptimizer(stage, plan)));
-  }
-  std::optional<StageReport> operator()(const ReleaseWeightsPlan& plan) {
-    stage.ReleaseWeights(plan.version);
-    return std::nullopt;
-  }
-  std::optional<StageReport> operator()(const ReadTensorPlan& plan) {
+  void operator()(const ReleaseWeightsPlan& plan) { stage.ReleaseWeights(plan.version); }
+  void operator()(const ReadTensorPlan& plan) {
     std::optional<ReadTensorReport> body = ReadTensor(stage, plan);
-    if (!body.has_value()) return std::nullopt;
-    return Report(plan.id, absl::StatusOr<ReadTensorReport>(*std::move(body)));
+    if (!body.has_value()) return;
+    Report(plan.id, absl::StatusOr<ReadTensorReport>(*std::move(body)));
   }
 };
 
@@ -89,16 +85,8 @@ void Stage::Run() {
   while (true) {
     absl::StatusOr<StagePlan> plan = plans_.Pop(absl::InfiniteFuture());
     if (!plan.ok()) return;
-    Execute(*plan);
+    std::visit(Executor{*model_, *reports_}, *plan);
   }
-}
-
-void Stage::Execute(const StagePlan& plan) {
-  std::optional<StageReport> report = std::visit(Executor{*model_}, plan);
-  if (!report.has_value()) return;
-  report->stage = model_->communicator().rank();
-  // Only fails when the driver has closed the queue and listens no more.
-  (void)reports_->Push(*std::move(report), absl::InfiniteFuture());
 }
 
 }  // namespace lockstep

@@ -33,7 +33,6 @@ class Stage {
 
  private:
   void Run();
-  void Execute(const StagePlan& plan);
 
   const std::unique_ptr<StageModel> model_;
   BoundedQueue<StageReport>* const reports_;

@@ -5,12 +5,14 @@
 #define LOCKSTEP_CORE_PIPELINE_STEP_PLAN_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "core/device/buffer.h"
+#include "core/model/non_finite.h"
 #include "core/model/sampler.h"
 #include "core/model/token_batch.h"
 #include "core/model/token_loss.h"
@@ -82,18 +84,22 @@ struct ReadTensorPlan {
 using StagePlan = std::variant<InferencePlan, TrainingPlan, GradientNormPlan, OptimizerPlan,
                                ReleaseWeightsPlan, ReadTensorPlan>;
 
-// Answers. Inference is answered by the last stage alone, a tensor by its holder, the others by
-// every stage.
+// Answers. Inference is answered by the last stage and, before that, by a stage whose rows stopped
+// being finite; a tensor by its holder; the others by every stage.
 struct LogitsResult {
+  int32_t row = 0;     // as in the LogitsRow
   int32_t token = -1;  // drawn (kSample) or the target (kScore)
   float logprob = 0;
   float raw_logprob = 0;
-  float entropy = 0;   // kScore
-  bool finite = true;  // false: the row's logits are not, and nothing else here means anything
+  float entropy = 0;  // kScore
+  // Where the row stopped being finite; then nothing else here means anything. Filled in by the
+  // driver, who hears all stages.
+  std::optional<ModelPlace> non_finite;
 };
 
 struct InferenceReport {
-  std::vector<LogitsResult> results;  // one per LogitsRow
+  std::vector<LogitsResult> results;  // from the last stage, one per LogitsRow
+  NonFiniteRows non_finite;           // that the stage was the first to meet, or one before it
 };
 struct TrainingReport {
   std::vector<TokenLossOutputs> micro_batches;  // from the last stage; empty from others

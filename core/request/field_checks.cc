@@ -33,6 +33,12 @@ absl::Status Positive(absl::string_view field, float value) {
   return MustBe(field, "> 0 and finite", value);
 }
 
+absl::Status Temperature(absl::string_view field, float value) {
+  LOCKSTEP_RETURN_IF_ERROR(Positive(field, value));
+  if (value >= kTemperatureMin) return absl::OkStatus();
+  return MustBe(field, absl::StrCat(">= ", kTemperatureMin), value);
+}
+
 absl::Status TokensInVocabulary(absl::string_view field, const std::vector<int32_t>& tokens,
                                 int64_t vocab_size) {
   for (size_t i = 0; i < tokens.size(); ++i) {
@@ -64,7 +70,11 @@ absl::Status FitsContext(int64_t prompt_length, int64_t max_tokens, int64_t cont
 }
 
 absl::Status Sampling(absl::string_view field, const SamplingParams& sampling, int64_t vocab_size) {
-  LOCKSTEP_RETURN_IF_ERROR(NonNegative(Path(field, "temperature"), sampling.temperature));
+  const std::string temperature = Path(field, "temperature");
+  LOCKSTEP_RETURN_IF_ERROR(NonNegative(temperature, sampling.temperature));
+  if (sampling.temperature != 0) {
+    LOCKSTEP_RETURN_IF_ERROR(Temperature(temperature, sampling.temperature));
+  }
   // Comparisons are written so that NaN fails them.
   if (!(sampling.top_p > 0 && sampling.top_p <= 1)) {
     return MustBe(Path(field, "top_p"), "in (0, 1]", sampling.top_p);

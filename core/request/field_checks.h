@@ -28,6 +28,9 @@ absl::Status NonNegative(absl::string_view field, float value);
 // Finite and > 0.
 absl::Status Positive(absl::string_view field, float value);
 
+// A temperature to sample at: finite and >= kTemperatureMin.
+absl::Status Temperature(absl::string_view field, float value);
+
 // Each token in [0, vocab_size). Says nothing about how many there are.
 absl::Status TokensInVocabulary(absl::string_view field, const std::vector<int32_t>& tokens,
                                 int64_t vocab_size);

@@ -45,7 +45,7 @@ absl::Status Validate(const ScoreRequest& request, const RequestLimits& limits) 
                                                     sequence.tokens, limits.vocab_size,
                                                     limits.context_length_max));
     // Greedy has no distribution to score under.
-    LOCKSTEP_RETURN_IF_ERROR(field_checks::Positive(
+    LOCKSTEP_RETURN_IF_ERROR(field_checks::Temperature(
         field_checks::Path(field, "sampling_params.temperature"), sequence.temperature));
   }
   return absl::OkStatus();
@@ -64,7 +64,7 @@ absl::Status Validate(const ParityRequest& request, const RequestLimits& limits)
                                                    request.num_samples, " samples exceed data_max ",
                                                    limits.data_max));
   }
-  LOCKSTEP_RETURN_IF_ERROR(field_checks::Positive("temperature", request.temperature));
+  LOCKSTEP_RETURN_IF_ERROR(field_checks::Temperature("temperature", request.temperature));
   // A drawn prompt has at least one token.
   LOCKSTEP_RETURN_IF_ERROR(
       field_checks::FitsContext(1, request.max_tokens, limits.context_length_max));

@@ -1,5 +1,6 @@
 #include "core/train/canonical_step.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <type_traits>
 
@@ -22,6 +23,12 @@ void Array(Sha256& hash, const std::vector<T>& values) {
   hash.Update(values.data(), values.size() * sizeof(T));
 }
 
+// An array that stands for all ones when it is empty: both spellings hash alike.
+void ArrayOrOnes(Sha256& hash, const std::vector<float>& values) {
+  const bool ones = std::all_of(values.begin(), values.end(), [](float x) { return x == 1; });
+  Array(hash, ones ? std::vector<float>() : values);
+}
+
 void Text(Sha256& hash, const std::string& text) {
   Field(hash, static_cast<uint64_t>(text.size()));
   hash.Update(text);
@@ -32,8 +39,8 @@ void Text(Sha256& hash, const std::string& text) {
 void Update(Sha256& hash, const Datum& datum) {
   Array(hash, datum.model_input);
   Array(hash, datum.target_tokens);
-  Array(hash, datum.mask);
-  Array(hash, datum.weights);
+  ArrayOrOnes(hash, datum.mask);
+  ArrayOrOnes(hash, datum.weights);
   Array(hash, datum.logprobs);
   Array(hash, datum.advantages);
   Field(hash, datum.sampling.temperature);

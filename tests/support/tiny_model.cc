@@ -1,5 +1,7 @@
 #include "tests/support/tiny_model.h"
 
+#include <algorithm>
+
 #include "core/model/hf_directory.h"
 #include "core/model/init_model.h"
 #include "core/model/philox.h"
@@ -38,12 +40,13 @@ void FillTinyWeights(uint64_t seed, OptimizerState& state) {
   }
 }
 
-absl::Status WriteTinyModel(const std::string& directory, const ModelConfig& config,
-                            uint64_t seed) {
+absl::Status WriteTinyModel(const std::string& directory, const ModelConfig& config, uint64_t seed,
+                            const std::string& huge_tensor) {
   std::vector<float> tensor;
   return WriteHfDirectory(directory, "", config, [&](const ParamSpec& spec) {
     tensor.resize(spec.size());
     FillTinyTensor(spec, seed, tensor.data());
+    if (spec.name == huge_tensor) std::fill(tensor.begin(), tensor.end(), 3e38f);
     return static_cast<const float*>(tensor.data());
   });
 }

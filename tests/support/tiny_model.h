@@ -27,8 +27,10 @@ void FillTinyTensor(const ParamSpec& spec, uint64_t seed, float* values);
 // All of a stage's master weights.
 void FillTinyWeights(uint64_t seed, OptimizerState& state);
 
-// The same weights as a Hugging Face directory. `directory` must not exist.
-absl::Status WriteTinyModel(const std::string& directory, const ModelConfig& config, uint64_t seed);
+// The same weights as a Hugging Face directory, but that every element of `huge_tensor` is 3e38:
+// its products overflow. `directory` must not exist.
+absl::Status WriteTinyModel(const std::string& directory, const ModelConfig& config, uint64_t seed,
+                            const std::string& huge_tensor = "");
 
 // `count` token ids in [0, token_end), a function of its arguments.
 std::vector<int32_t> TinyTokens(uint64_t seed, int64_t count, int32_t token_end = kTinyVocabSize);

@@ -25,7 +25,7 @@ TinyPipeline::TinyPipeline(const TinyPipelineOptions& options)
     : config_(TinyModelConfig(options.tied)) {
   const TempDirectory directory;
   const std::string model = directory.PathOf("model");
-  const absl::Status written = WriteTinyModel(model, config_, options.seed);
+  const absl::Status written = WriteTinyModel(model, config_, options.seed, options.huge_tensor);
   LOCKSTEP_CHECK(written.ok()) << written;
   const absl::StatusOr<HfDirectory> opened = HfDirectory::Open(model, config_);
   LOCKSTEP_CHECK(opened.ok()) << opened.status();

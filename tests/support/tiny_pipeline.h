@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "core/model/model_config.h"
@@ -20,7 +21,8 @@ struct TinyPipelineOptions {
   int64_t threads = 1;
   int64_t kv_page_count = 64;
   int64_t kv_page_size = 16;
-  uint64_t seed = 7;  // names the weights
+  uint64_t seed = 7;             // names the weights
+  std::string huge_tensor = {};  // as of WriteTinyModel
 };
 
 class TinyPipeline {

@@ -189,11 +189,10 @@ TEST_F(SampleJobTest, LogitsThatAreNotFiniteFailTheRequestNamingThePlace) {
   Make(MakeRequest({7, 8, 9}, 2));
   Sequence sequence = job_->MakeSequence(1);
   LogitsResult result;
-  result.finite = false;
+  result.non_finite = ModelPlace{ModelPlace::Part::kAttention, 5};
   const absl::Status status = job_->OnResults(sequence, 0, {&result, 1}).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInternal);
-  EXPECT_NE(status.message().find("sample 1"), std::string::npos) << status;
-  EXPECT_NE(status.message().find("position 3"), std::string::npos) << status;
+  EXPECT_EQ(status.message(), "sample 1: position 3 is not finite from layer 5's attention on");
 }
 
 TEST_F(SampleJobTest, HasTheRequestsDeadline) {

@@ -68,7 +68,6 @@ void Append(Head::TokenStatistics& all, const Head::TokenStatistics& part) {
     to.insert(to.end(), from.begin(), from.end());
   };
   append(all.log_prob, part.log_prob);
-  append(all.raw_log_prob, part.raw_log_prob);
   append(all.log_sum_exp, part.log_sum_exp);
   append(all.entropy, part.entropy);
 }
@@ -117,7 +116,6 @@ testing::AssertionResult SameOutcome(const Outcome& actual, const Outcome& expec
   const auto& e = expected.statistics;
   for (const auto& [name, values, wanted] :
        {std::tuple("log_prob", &a.log_prob, &e.log_prob),
-        std::tuple("raw_log_prob", &a.raw_log_prob, &e.raw_log_prob),
         std::tuple("log_sum_exp", &a.log_sum_exp, &e.log_sum_exp),
         std::tuple("entropy", &a.entropy, &e.entropy)}) {
     if (auto same = SameBits(*values, *wanted); !same) return same << " (" << name << ")";

@@ -90,6 +90,9 @@ TEST(ValidateTest, SamplingParams) {
            "sampling_params.temperature: must be >= 0 and finite, is nan"},
           {[](R& r) { r.sampling.temperature = kInf; },
            "sampling_params.temperature: must be >= 0 and finite, is inf"},
+          {[](R& r) { r.sampling.temperature = 5e-7f; },
+           "sampling_params.temperature: must be >= 1e-06, is 5e-07"},
+          {[](R& r) { r.sampling.temperature = kTemperatureMin; }, ""},
           {[](R& r) { r.sampling.temperature = 0; }, ""},
           {[](R& r) { r.sampling.top_p = 0; }, "sampling_params.top_p: must be in (0, 1], is 0"},
           {[](R& r) { r.sampling.top_p = 1.5f; },
@@ -132,6 +135,8 @@ TEST(ValidateTest, Score) {
                       "sequences[0].sampling_params.temperature: must be > 0 and finite, is 0"},
                      {[](R& r) { r.sequences[0].temperature = kNan; },
                       "sequences[0].sampling_params.temperature: must be > 0 and finite, is nan"},
+                     {[](R& r) { r.sequences[0].temperature = 1e-9f; },
+                      "sequences[0].sampling_params.temperature: must be >= 1e-06, is 1e-09"},
                      {[](R& r) { r.sequences[0].temperature = 0.5f; }, ""},
                  });
 }
@@ -151,6 +156,7 @@ TEST(ValidateTest, Parity) {
                 "max_tokens: prompt of 1 + max_tokens 16 exceeds the model's context of 16"},
                {[](R& r) { r.temperature = 0; }, "temperature: must be > 0 and finite, is 0"},
                {[](R& r) { r.temperature = -1; }, "temperature: must be > 0 and finite, is -1"},
+               {[](R& r) { r.temperature = 1e-7f; }, "temperature: must be >= 1e-06, is 1e-07"},
                {[](R& r) { r.prompts.assign(11, {1}); }, "prompts: must be in [1, 10], is 11"},
                {[](R& r) {
                   r.prompts = {{1}, {}};

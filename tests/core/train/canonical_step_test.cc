@@ -75,6 +75,18 @@ TEST(CanonicalStepTest, ChangesWithEveryField) {
   }
 }
 
+TEST(CanonicalStepTest, OnesHaveOneNameSpeltOutOrNot) {
+  CanonicalStep empty = MakeStep();
+  empty.data[0].datum.mask = {};
+  empty.data[1].datum.weights = {};
+  CanonicalStep ones = MakeStep();
+  ones.data[0].datum.mask = {1, 1, 1};
+  ones.data[1].datum.weights = {1, 1, 1};
+  EXPECT_EQ(NameOf(ones), NameOf(empty));
+  ones.data[0].datum.mask = {1, 1, 0};
+  EXPECT_NE(NameOf(ones), NameOf(empty));
+}
+
 TEST(CanonicalStepTest, DoesNotChangeWithACounterForPeople) {
   CanonicalStep step = MakeStep();
   step.data[0].datum.sampled_under->weight_version = 17;
