@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import lockstep
-import numpy as np
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -48,8 +47,6 @@ def test_greedy_continuations_are_those_of_transformers(client: lockstep.Client)
     for continuation, rollout in zip(continuations, rollouts, strict=True):
         (sample,) = rollout.samples
         assert sample.tokens.tolist() == continuation["tokens"]
-        # Log-probs of another order of additions, kept to six digits.
-        np.testing.assert_allclose(sample.raw_logprobs, continuation["logprobs"], atol=2e-4)
 
 
 def test_parity_of_2048_sampled_tokens(client: lockstep.Client) -> None:
