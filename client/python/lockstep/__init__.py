@@ -3,6 +3,7 @@
 Token ids go in and come out as numpy arrays; see Client, Run, Datum and TextCodec.
 """
 
+from lockstep.calls import ParityOptions
 from lockstep.client import Client
 from lockstep.datum import Datum
 from lockstep.errors import (
@@ -23,7 +24,7 @@ from lockstep.errors import (
     UnavailableError,
     UnimplementedError,
 )
-from lockstep.generation import Delta, Rollouts, Sample, TokenStream
+from lockstep.generation import Delta, GenerateOptions, Rollouts, Sample
 from lockstep.local_server import LocalServer
 from lockstep.run import Run
 from lockstep.sampling import FinishReason, SamplingParams, WeightsState, derive_seed
@@ -37,10 +38,12 @@ from lockstep.server import (
     ServerInfo,
 )
 from lockstep.text import TextCodec
+from lockstep.token_stream import TokenStream
 from lockstep.training import (
     AdamW,
     ForwardBackwardResult,
     Loss,
+    LossOptions,
     OptimMetrics,
     OptimStepResult,
     TokenMismatch,
@@ -62,17 +65,20 @@ __all__ = [
     "FailedPreconditionError",
     "FinishReason",
     "ForwardBackwardResult",
+    "GenerateOptions",
     "InternalError",
     "InvalidArgumentError",
     "LocalServer",
     "LockstepError",
     "Loss",
+    "LossOptions",
     "ModelInfo",
     "NotFoundError",
     "OptimMetrics",
     "OptimStepResult",
     "OutOfRangeError",
     "ParityComparison",
+    "ParityOptions",
     "ParityReport",
     "PermissionDeniedError",
     "ResourceExhaustedError",

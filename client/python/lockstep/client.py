@@ -2,38 +2,40 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
-from typing import Self
+from typing import Self, Unpack
 
 import grpc
 
-from lockstep.arrays import TokenIds, token_array
+from lockstep import calls
+from lockstep.arrays import TokenIds
+from lockstep.base_client import MESSAGE_SIZE_MAX_MIB, BaseClient, channel_options
 from lockstep.datum import Datum
 from lockstep.errors import raising_lockstep_errors
-from lockstep.generation import Rollouts, TokenStream, gather, generate_request
+from lockstep.generation import (
+    CONCURRENCY_DEFAULT,
+    GenerateOptions,
+    Generation,
+    RolloutBuilder,
+    Rollouts,
+    generations,
+)
 from lockstep.progress import ProgressBar
 from lockstep.run import Run
-from lockstep.sampling import SamplingParams, derive_seed
 from lockstep.server import ExportedModel, ParityReport, Scores, ServerInfo
+from lockstep.token_stream import TokenStream
 from lockstep.training import (
     AdamW,
     ForwardBackwardResult,
-    Loss,
+    LossOptions,
     OptimStepResult,
     TrainStepResult,
-    loss_agg_mode_to_wire,
-    loss_to_wire,
 )
-from lockstep.wire import generation_pb2, lockstep_pb2, lockstep_pb2_grpc, training_pb2
-
-# What the server takes unless told otherwise (ServerConfig.message_size_max_mib).
-MESSAGE_SIZE_MAX_MIB = 256
 
 
-class Client:
+class Client(BaseClient):
     """A connection to one server, and a context manager that closes it. Thread safe.
 
     `timeout` is the deadline of a call in seconds, for methods that are not given their own; None
@@ -47,20 +49,10 @@ class Client:
         timeout: float | None = 600.0,
         message_size_max_mib: int = MESSAGE_SIZE_MAX_MIB,
     ) -> None:
-        size = message_size_max_mib * 1024 * 1024
-        self.address = address
-        self.timeout = timeout
         self._channel = grpc.insecure_channel(
-            address,
-            options=[
-                ("grpc.max_send_message_length", size),
-                ("grpc.max_receive_message_length", size),
-                # A second attempt is the business of those who know what may be repeated: Run.
-                ("grpc.enable_retries", 0),
-            ],
+            address, options=channel_options(message_size_max_mib)
         )
-        self._stub = lockstep_pb2_grpc.LockstepStub(self._channel)
-        self._request_numbers = itertools.count(1)
+        super().__init__(self._channel, address, timeout)
 
     def __enter__(self) -> Self:
         return self
@@ -86,10 +78,7 @@ class Client:
 
     def info(self, *, timeout: float | None = None) -> ServerInfo:
         """What is served and how; never waits for a training step."""
-        with raising_lockstep_errors():
-            request = lockstep_pb2.GetServerInfoRequest()
-            answer = self._stub.GetServerInfo(request, timeout=self._deadline(timeout))
-        return ServerInfo.from_wire(answer)
+        return self._call(calls.info(), timeout)
 
     def run(self, run_id: str | None = None, *, next_seq_id: int = 1) -> Run:
         """A run: the calls that change weights, in order. `run_id` None: a fresh one."""
@@ -101,70 +90,33 @@ class Client:
         self,
         prompt: TokenIds,
         *,
-        sampling: SamplingParams | None = None,
-        num_samples: int = 1,
-        max_tokens: int | None = None,
-        seed: int | None = None,
-        stop_token_ids: TokenIds = (),
-        ignore_eos: bool = False,
         timeout: float | None = None,
+        **options: Unpack[GenerateOptions],
     ) -> TokenStream:
-        """Tokens of `num_samples` continuations as they are drawn.
+        """Tokens of `num_samples` continuations as they are drawn; options: GenerateOptions.
 
-        Closing the iterator cancels the call. `max_tokens` None: the server's default, 16. `seed`
-        None: a fresh one, told by the stream's `seed_used`.
+        Closing the iterator cancels the call.
         """
-        request = generate_request(
-            prompt,
-            sampling or SamplingParams(),
-            num_samples=num_samples,
-            max_tokens=max_tokens,
-            seed=seed,
-            stop_token_ids=stop_token_ids,
-            ignore_eos=ignore_eos,
-            request_id=f"py-{next(self._request_numbers)}",
-        )
-        return TokenStream(self._stub.Generate(request, timeout=self._deadline(timeout)))
+        return self._stream(Generation(prompt, **options), timeout)
 
     def generate(
         self,
         prompt: TokenIds,
         *,
-        sampling: SamplingParams | None = None,
-        num_samples: int = 1,
-        max_tokens: int | None = None,
-        seed: int | None = None,
-        stop_token_ids: TokenIds = (),
-        ignore_eos: bool = False,
         timeout: float | None = None,
+        **options: Unpack[GenerateOptions],
     ) -> Rollouts:
-        """Finished continuations of one prompt; arguments as for stream()."""
-        sampling = sampling or SamplingParams()
-        stream = self.stream(
-            prompt,
-            sampling=sampling,
-            num_samples=num_samples,
-            max_tokens=max_tokens,
-            seed=seed,
-            stop_token_ids=stop_token_ids,
-            ignore_eos=ignore_eos,
-            timeout=timeout,
-        )
-        return gather(stream, prompt, sampling, num_samples)
+        """Finished continuations of one prompt; options: GenerateOptions."""
+        return self._generate(Generation(prompt, **options), timeout)
 
     def generate_many(
         self,
         prompts: Sequence[TokenIds],
         *,
-        sampling: SamplingParams | None = None,
-        num_samples: int = 1,
-        max_tokens: int | None = None,
-        seed: int | None = None,
-        stop_token_ids: TokenIds = (),
-        ignore_eos: bool = False,
         timeout: float | None = None,
-        concurrency: int = 32,
+        concurrency: int = CONCURRENCY_DEFAULT,
         progress: bool = False,
+        **options: Unpack[GenerateOptions],
     ) -> list[Rollouts]:
         """Finished continuations of many prompts, in the prompts' order whichever ends first.
 
@@ -172,26 +124,26 @@ class Client:
         `concurrency` requests are open at one time. The first failure is raised once the open
         requests have ended; no more are begun.
         """
+        all_asked = generations(prompts, **options)
+        failures: list[BaseException] = []
 
-        def generate_one(index: int) -> Rollouts:
-            rollouts = self.generate(
-                prompts[index],
-                sampling=sampling,
-                num_samples=num_samples,
-                max_tokens=max_tokens,
-                seed=None if seed is None else derive_seed(seed, index),
-                stop_token_ids=stop_token_ids,
-                ignore_eos=ignore_eos,
-                timeout=timeout,
-            )
+        def generate_one(asked: Generation) -> Rollouts:
+            # This thread may be at its next request before the caller hears of a failure.
+            if failures:
+                raise failures[0]
+            try:
+                rollouts = self._generate(asked, timeout)
+            except BaseException as error:
+                failures.append(error)
+                raise
             bar.advance()
             return rollouts
 
         with (
-            ProgressBar("generate", len(prompts), shown=progress) as bar,
-            ThreadPoolExecutor(max_workers=max(1, min(concurrency, len(prompts)))) as pool,
+            ProgressBar("generate", len(all_asked), shown=progress) as bar,
+            ThreadPoolExecutor(max_workers=max(1, min(concurrency, len(all_asked)))) as pool,
         ):
-            futures = [pool.submit(generate_one, index) for index in range(len(prompts))]
+            futures = [pool.submit(generate_one, asked) for asked in all_asked]
             try:
                 return [future.result() for future in futures]
             finally:
@@ -206,19 +158,7 @@ class Client:
         timeout: float | None = None,
     ) -> Scores:
         """Log-probs of given sequences under the current weights."""
-        sampling = SamplingParams(temperature=temperature).to_wire()
-        request = generation_pb2.ScoreRequest(
-            sequences=[
-                generation_pb2.ScoreSequence(
-                    token_ids=token_array(sequence, f"sequences[{index}]").tolist(),
-                    sampling_params=sampling,
-                )
-                for index, sequence in enumerate(sequences)
-            ]
-        )
-        with raising_lockstep_errors():
-            answer = self._stub.Score(request, timeout=self._deadline(timeout))
-        return Scores.from_wire(answer)
+        return self._call(calls.score(sequences, temperature), timeout)
 
     # Training. One attempt under a number that the caller keeps; Run keeps it for you.
 
@@ -228,33 +168,17 @@ class Client:
         *,
         run_id: str,
         seq_id: int,
-        loss: Loss | str,
-        loss_agg_mode: str = "token-sum",
-        micro_batch_size: int = 0,
         timeout: float | None = None,
+        **options: Unpack[LossOptions],
     ) -> ForwardBackwardResult:
         """Adds the gradients of `loss` over `data` to those of the unfinished step."""
-        request = training_pb2.ForwardBackwardRequest(
-            call=training_pb2.CallId(run_id=run_id, seq_id=seq_id),
-            data=[datum.to_wire() for datum in data],
-            loss=loss_to_wire(loss),
-            loss_agg_mode=loss_agg_mode_to_wire(loss_agg_mode),
-            micro_batch_size=micro_batch_size,
-        )
-        with raising_lockstep_errors():
-            answer = self._stub.ForwardBackward(request, timeout=self._deadline(timeout))
-        return ForwardBackwardResult.from_wire(answer)
+        return self._call(calls.forward_backward(data, run_id, seq_id, **options), timeout)
 
     def optim_step(
         self, *, run_id: str, seq_id: int, adamw: AdamW, timeout: float | None = None
     ) -> OptimStepResult:
         """Applies AdamW to the gathered gradients and clears them."""
-        request = training_pb2.OptimStepRequest(
-            call=training_pb2.CallId(run_id=run_id, seq_id=seq_id), adamw=adamw.to_wire()
-        )
-        with raising_lockstep_errors():
-            answer = self._stub.OptimStep(request, timeout=self._deadline(timeout))
-        return OptimStepResult.from_wire(answer)
+        return self._call(calls.optim_step(run_id, seq_id, adamw), timeout)
 
     def train_step(
         self,
@@ -262,24 +186,12 @@ class Client:
         *,
         run_id: str,
         seq_id: int,
-        loss: Loss | str,
         adamw: AdamW,
-        loss_agg_mode: str = "token-sum",
-        micro_batch_size: int = 0,
         timeout: float | None = None,
+        **options: Unpack[LossOptions],
     ) -> TrainStepResult:
         """forward_backward and optim_step in one call."""
-        request = training_pb2.TrainStepRequest(
-            call=training_pb2.CallId(run_id=run_id, seq_id=seq_id),
-            data=[datum.to_wire() for datum in data],
-            loss=loss_to_wire(loss),
-            loss_agg_mode=loss_agg_mode_to_wire(loss_agg_mode),
-            adamw=adamw.to_wire(),
-            micro_batch_size=micro_batch_size,
-        )
-        with raising_lockstep_errors():
-            answer = self._stub.TrainStep(request, timeout=self._deadline(timeout))
-        return TrainStepResult.from_wire(answer)
+        return self._call(calls.train_step(data, run_id, seq_id, adamw, **options), timeout)
 
     # Checks and files.
 
@@ -287,38 +199,30 @@ class Client:
         self,
         prompts: Sequence[TokenIds] = (),
         *,
-        num_prompts: int | None = None,
-        num_samples: int | None = None,
-        max_tokens: int | None = None,
-        temperature: float | None = None,
-        seed: int | None = None,
         timeout: float | None = None,
+        **options: Unpack[calls.ParityOptions],
     ) -> ParityReport:
         """Generates, runs every other path over the same tokens, and compares bits.
 
         Without `prompts`, `num_prompts` are drawn from the seed.
         """
-        request = lockstep_pb2.CheckParityRequest(
-            prompts=[
-                lockstep_pb2.TokenList(token_ids=token_array(p, f"prompts[{index}]").tolist())
-                for index, p in enumerate(prompts)
-            ],
-            num_prompts=num_prompts,
-            num_samples=num_samples,
-            max_tokens=max_tokens,
-            temperature=temperature,
-            seed=seed,
-        )
-        with raising_lockstep_errors():
-            answer = self._stub.CheckParity(request, timeout=self._deadline(timeout))
-        return ParityReport.from_wire(answer)
+        return self._call(calls.check_parity(prompts, **options), timeout)
 
     def export_model(self, directory: str, *, timeout: float | None = None) -> ExportedModel:
         """Writes the weights as a Hugging Face directory below the server's --export_root."""
-        request = lockstep_pb2.ExportModelRequest(directory=directory)
-        with raising_lockstep_errors():
-            answer = self._stub.ExportModel(request, timeout=self._deadline(timeout))
-        return ExportedModel.from_wire(answer)
+        return self._call(calls.export_model(directory), timeout)
 
-    def _deadline(self, timeout: float | None) -> float | None:
-        return self.timeout if timeout is None else timeout
+    def _call(self, call: calls.Call[calls.Answer], timeout: float | None) -> calls.Answer:
+        with raising_lockstep_errors():
+            answer = self._begin(call, timeout)
+        return call.read(answer)
+
+    def _stream(self, asked: Generation, timeout: float | None) -> TokenStream:
+        return TokenStream(self._begin_generate(asked, timeout))
+
+    def _generate(self, asked: Generation, timeout: float | None) -> Rollouts:
+        builder = RolloutBuilder(asked)
+        with self._stream(asked, timeout) as stream:
+            for delta in stream:
+                builder.add(delta)
+        return builder.finish(stream.seed_used, stream.weights)

@@ -1,13 +1,11 @@
-"""Generate: the request, the stream of tokens, and the finished rollouts."""
+"""Generate: what is asked, the tokens as they come, and the finished rollouts."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
-from types import TracebackType
-from typing import Protocol, Self
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass, replace
+from typing import TypedDict, Unpack
 
-import grpc
 import numpy as np
 
 from lockstep.arrays import (
@@ -18,9 +16,12 @@ from lockstep.arrays import (
     int32_from_wire,
     token_array,
 )
-from lockstep.errors import LockstepError, error_from_rpc
-from lockstep.sampling import FinishReason, SamplingParams, WeightsState
+from lockstep.errors import LockstepError
+from lockstep.sampling import FinishReason, SamplingParams, WeightsState, derive_seed
 from lockstep.wire import generation_pb2, types_pb2
+
+# Requests that generate_many has open at one time, unless told.
+CONCURRENCY_DEFAULT = 32
 
 
 @dataclass(frozen=True)
@@ -71,121 +72,86 @@ class Rollouts:
     weights: WeightsState
 
 
-def generate_request(
-    prompt: TokenIds,
-    sampling: SamplingParams,
-    *,
-    num_samples: int | None,
-    max_tokens: int | None,
-    seed: int | None,
-    stop_token_ids: TokenIds,
-    ignore_eos: bool,
-    request_id: str,
-) -> generation_pb2.GenerateRequest:
-    return generation_pb2.GenerateRequest(
-        request_id=request_id,
-        prompt_token_ids=token_array(prompt, "prompt").tolist(),
-        num_samples=num_samples,
-        sampling_params=sampling.to_wire(),
-        seed=seed,
-        max_tokens=max_tokens,
-        stop_token_ids=token_array(stop_token_ids, "stop_token_ids").tolist(),
-        ignore_eos=ignore_eos,
-    )
+class GenerateOptions(TypedDict, total=False):
+    """What stream(), generate() and generate_many() may be told beside the prompt."""
+
+    sampling: SamplingParams | None  # None: SamplingParams()
+    num_samples: int  # of each prompt; 1 unless told
+    max_tokens: int | None  # of each sample; None: the server's default, 16
+    seed: int | None  # None: a fresh one, told by `seed_used`
+    stop_token_ids: TokenIds  # [n]; a sample ends with one of them
+    ignore_eos: bool
 
 
-class GenerateCall(Protocol):
-    """What grpc returns for a Generate call."""
+@dataclass(frozen=True)
+class Generation:
+    """What one Generate call is asked: a prompt, and GenerateOptions with their defaults."""
 
-    def __next__(self) -> generation_pb2.GenerateResponse: ...
+    prompt: TokenIds
+    _: KW_ONLY
+    sampling: SamplingParams | None = None
+    num_samples: int = 1
+    max_tokens: int | None = None
+    seed: int | None = None
+    stop_token_ids: TokenIds = ()
+    ignore_eos: bool = False
 
-    def cancel(self) -> object: ...
-
-
-class TokenStream(Iterator[Delta]):
-    """Tokens as they are drawn. Closing it, or leaving its `with` block, cancels the call.
-
-    `seed_used` and `weights` are there from the first delta on. One thread at a time.
-    """
-
-    def __init__(self, call: GenerateCall) -> None:
-        self._call = call
-        self._pending: list[Delta] = []
-        self._closed = False
-        self.seed_used: int | None = None
-        self.weights: WeightsState | None = None
-
-    def __next__(self) -> Delta:
-        while not self._pending:
-            self._receive()
-        return self._pending.pop(0)
-
-    def close(self) -> None:
-        """Cancels what is still running. Idempotent; further deltas are not handed out."""
-        self._closed = True
-        self._pending.clear()
-        self._call.cancel()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
-
-    def _receive(self) -> None:
-        """Reads one message, or raises StopIteration at the end."""
-        if self._closed:
-            raise StopIteration
-        try:
-            message = next(self._call)
-        except grpc.RpcError as error:
-            raise error_from_rpc(error) from error
-        if message.HasField("header"):
-            self.seed_used = message.header.seed_used
-            self.weights = WeightsState.from_wire(message.header.weights)
-        self._pending.extend(Delta.from_wire(delta) for delta in message.deltas)
-
-
-@dataclass
-class _Growing:
-    """The deltas of one sample so far."""
-
-    deltas: list[Delta] = field(default_factory=list)
-
-    def finish(self, sampling: SamplingParams, weights: WeightsState, index: int) -> Sample:
-        if not self.deltas or self.deltas[-1].finish_reason is None:
-            raise LockstepError(f"the stream ended before sample {index} did")
-        last = self.deltas[-1]
-        return Sample(
-            tokens=np.concatenate([delta.tokens for delta in self.deltas]),
-            logprobs=np.concatenate([delta.logprobs for delta in self.deltas]),
-            raw_logprobs=np.concatenate([delta.raw_logprobs for delta in self.deltas]),
-            finish_reason=last.finish_reason or FinishReason.ABORTED,
-            stop_token_id=last.stop_token_id,
-            sampling=sampling,
-            weights=weights,
+    def to_wire(self, request_id: str) -> generation_pb2.GenerateRequest:
+        return generation_pb2.GenerateRequest(
+            request_id=request_id,
+            prompt_token_ids=token_array(self.prompt, "prompt").tolist(),
+            num_samples=self.num_samples,
+            sampling_params=(self.sampling or SamplingParams()).to_wire(),
+            seed=self.seed,
+            max_tokens=self.max_tokens,
+            stop_token_ids=token_array(self.stop_token_ids, "stop_token_ids").tolist(),
+            ignore_eos=self.ignore_eos,
         )
 
 
-def gather(
-    stream: TokenStream, prompt: TokenIds, sampling: SamplingParams, num_samples: int
-) -> Rollouts:
-    """Reads a stream to its end. LockstepError when it ends with a sample unfinished."""
-    growing = [_Growing() for _ in range(num_samples)]
-    with stream:
-        for delta in stream:
-            growing[delta.sample_index].deltas.append(delta)
-    if stream.seed_used is None or stream.weights is None:
-        raise LockstepError("the stream ended without a header")
-    weights = stream.weights
-    return Rollouts(
-        prompt=token_array(prompt, "prompt"),
-        samples=[g.finish(sampling, weights, index) for index, g in enumerate(growing)],
-        seed_used=stream.seed_used,
-        weights=weights,
-    )
+def generations(
+    prompts: Sequence[TokenIds], **options: Unpack[GenerateOptions]
+) -> list[Generation]:
+    """One for each prompt: prompt i with derive_seed(seed, i), so equal prompts differ."""
+    alike = [Generation(prompt, **options) for prompt in prompts]
+    return [
+        asked if asked.seed is None else replace(asked, seed=derive_seed(asked.seed, index))
+        for index, asked in enumerate(alike)
+    ]
+
+
+class RolloutBuilder:
+    """Puts the deltas of one Generation together."""
+
+    def __init__(self, asked: Generation) -> None:
+        self._asked = asked
+        self._deltas: list[list[Delta]] = [[] for _ in range(asked.num_samples)]
+
+    def add(self, delta: Delta) -> None:
+        self._deltas[delta.sample_index].append(delta)
+
+    def finish(self, seed_used: int | None, weights: WeightsState | None) -> Rollouts:
+        """After the stream's end, with what its header told; LockstepError if it came too early."""
+        if seed_used is None or weights is None:
+            raise LockstepError("the stream ended without a header")
+        return Rollouts(
+            prompt=token_array(self._asked.prompt, "prompt"),
+            samples=[self._sample(index, weights) for index in range(len(self._deltas))],
+            seed_used=seed_used,
+            weights=weights,
+        )
+
+    def _sample(self, index: int, weights: WeightsState) -> Sample:
+        deltas = self._deltas[index]
+        finish_reason = deltas[-1].finish_reason if deltas else None
+        if finish_reason is None:
+            raise LockstepError(f"the stream ended before sample {index} did")
+        return Sample(
+            tokens=np.concatenate([delta.tokens for delta in deltas]),
+            logprobs=np.concatenate([delta.logprobs for delta in deltas]),
+            raw_logprobs=np.concatenate([delta.raw_logprobs for delta in deltas]),
+            finish_reason=finish_reason,
+            stop_token_id=deltas[-1].stop_token_id,
+            sampling=self._asked.sampling or SamplingParams(),
+            weights=weights,
+        )

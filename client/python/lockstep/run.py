@@ -7,14 +7,14 @@ import time
 import uuid
 from collections.abc import Callable, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Self, TypeVar
+from typing import TYPE_CHECKING, Self, TypeVar, Unpack
 
 from lockstep.datum import Datum
 from lockstep.errors import UnavailableError
 from lockstep.training import (
     AdamW,
     ForwardBackwardResult,
-    Loss,
+    LossOptions,
     OptimStepResult,
     TrainStepResult,
 )
@@ -74,25 +74,16 @@ class Run:
         self,
         data: Sequence[Datum],
         *,
-        loss: Loss | str,
-        loss_agg_mode: str = "token-sum",
-        micro_batch_size: int = 0,
         timeout: float | None = None,
+        **options: Unpack[LossOptions],
     ) -> ForwardBackwardResult:
         """Adds the gradients of `loss` ("cross_entropy", "ppo" or a Loss) over `data`.
 
-        The data of one optimizer step may come in any number of calls. `micro_batch_size` never
-        changes a bit.
+        The data of one optimizer step may come in any number of calls. Options: LossOptions.
         """
         return self._numbered(
             lambda seq_id: self._client.forward_backward(
-                data,
-                run_id=self.run_id,
-                seq_id=seq_id,
-                loss=loss,
-                loss_agg_mode=loss_agg_mode,
-                micro_batch_size=micro_batch_size,
-                timeout=timeout,
+                data, run_id=self.run_id, seq_id=seq_id, timeout=timeout, **options
             )
         )
 
@@ -108,23 +99,14 @@ class Run:
         self,
         data: Sequence[Datum],
         *,
-        loss: Loss | str,
         adamw: AdamW,
-        loss_agg_mode: str = "token-sum",
-        micro_batch_size: int = 0,
         timeout: float | None = None,
+        **options: Unpack[LossOptions],
     ) -> TrainStepResult:
-        """forward_backward and optim_step in one call."""
+        """forward_backward and optim_step in one call. Options: LossOptions."""
         return self._numbered(
             lambda seq_id: self._client.train_step(
-                data,
-                run_id=self.run_id,
-                seq_id=seq_id,
-                loss=loss,
-                adamw=adamw,
-                loss_agg_mode=loss_agg_mode,
-                micro_batch_size=micro_batch_size,
-                timeout=timeout,
+                data, run_id=self.run_id, seq_id=seq_id, adamw=adamw, timeout=timeout, **options
             )
         )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, fields
-from typing import Any, TypeVar
+from typing import Any, NotRequired, TypedDict, TypeVar
 
 from google.protobuf.message import Message
 
@@ -41,6 +41,17 @@ class Loss:
             clip_low_threshold=self.clip_low_threshold,
             clip_high_threshold=self.clip_high_threshold,
         )
+
+
+class LossOptions(TypedDict):
+    """What forward_backward() and train_step() are told beside the data."""
+
+    loss: Loss | str  # a name alone stands for Loss(name)
+    # What divides a step's summed token losses: "token-sum" (default) nothing, "token-mean" their
+    # number.
+    loss_agg_mode: NotRequired[str]
+    # Data per micro-batch; never changes a bit. 0 (default): the server's setting.
+    micro_batch_size: NotRequired[int]
 
 
 @dataclass(frozen=True)
@@ -162,13 +173,15 @@ class TrainStepResult:
         )
 
 
-def loss_to_wire(loss: Loss | str) -> training_pb2.LossConfig:
-    return (Loss(loss) if isinstance(loss, str) else loss).to_wire()
-
-
-def loss_agg_mode_to_wire(mode: str) -> training_pb2.LossAggMode:
-    """What divides a step's summed token losses: "token-sum" nothing, "token-mean" their number."""
-    return _by_name(_LOSS_AGG_MODES, mode, "loss_agg_mode")
+def loss_fields(
+    *, loss: Loss | str, loss_agg_mode: str = "token-sum", micro_batch_size: int = 0
+) -> dict[str, Any]:
+    """LossOptions as fields of a request; ValueError for a name that is not known."""
+    return {
+        "loss": (Loss(loss) if isinstance(loss, str) else loss).to_wire(),
+        "loss_agg_mode": _by_name(_LOSS_AGG_MODES, loss_agg_mode, "loss_agg_mode"),
+        "micro_batch_size": micro_batch_size,
+    }
 
 
 def _by_name(values: Mapping[str, Value], name: str, what: str) -> Value:
