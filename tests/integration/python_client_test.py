@@ -1,7 +1,7 @@
 """Goal: the Python client, the quickstart and the README against the real server.
 
 Method: a server process on a free port of the loopback address, over the tiny byte-level model, ended by the test that
-started it. The binary is the one that `bazel build //server:lockstep_server` leaves; tools/test builds it first.
+started it.
 """
 
 import re
@@ -17,20 +17,12 @@ import numpy as np
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-BINARY = ROOT / "bazel-bin" / "server" / "lockstep_server"
 PROMPT = [256, 49, 43, 50, 61]
 
 
-@pytest.fixture(scope="session")
-def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    directory = tmp_path_factory.mktemp("model") / "tiny"
-    subprocess.run([BINARY, "init-model", directory], check=True, stdout=subprocess.DEVNULL)
-    return directory
-
-
 @pytest.fixture
-def client(model: Path) -> Iterator[lockstep.Client]:
-    with lockstep.LocalServer(BINARY, model) as server, server.client(timeout=120) as connected:
+def client(server: lockstep.LocalServer) -> Iterator[lockstep.Client]:
+    with server.client(timeout=120) as connected:
         yield connected
 
 
@@ -157,17 +149,18 @@ def test_the_quickstart_prints_one_digest_however_the_work_is_split(tmp_path: Pa
     assert other["weights digest"] != whole["weights digest"]
 
 
-def test_the_readme_s_program_runs_and_learns(model: Path) -> None:
+def test_the_readme_s_program_runs_and_learns(
+    server: lockstep.LocalServer, tiny_model: Path
+) -> None:
     program = re.search(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
     assert program is not None
-    with lockstep.LocalServer(BINARY, model) as server:
-        source = program[1].replace("127.0.0.1:50551", server.address)
-        output = subprocess.run(
-            [sys.executable, "-c", source.replace("/tmp/tiny", str(model))],
-            check=True,
-            capture_output=True,
-            text=True,
-        ).stdout
+    source = program[1].replace("127.0.0.1:50551", server.address)
+    output = subprocess.run(
+        [sys.executable, "-c", source.replace("/tmp/tiny", str(tiny_model))],
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout
     lines = output.splitlines()
     assert len(lines) == 20
     matches = [re.fullmatch(r"reward ([01]\.\d\d), 0 of 64 differ", line) for line in lines]

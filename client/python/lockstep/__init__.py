@@ -3,6 +3,8 @@
 Token ids go in and come out as numpy arrays; see Client, Run, Datum and TextCodec.
 """
 
+from lockstep.async_client import AsyncClient
+from lockstep.async_run import AsyncRun
 from lockstep.calls import ParityOptions
 from lockstep.client import Client
 from lockstep.datum import Datum
@@ -38,7 +40,7 @@ from lockstep.server import (
     ServerInfo,
 )
 from lockstep.text import TextCodec
-from lockstep.token_stream import TokenStream
+from lockstep.token_stream import AsyncTokenStream, TokenStream
 from lockstep.training import (
     AdamW,
     ForwardBackwardResult,
@@ -55,6 +57,9 @@ __all__ = [
     "AbortedError",
     "AdamW",
     "AlreadyExistsError",
+    "AsyncClient",
+    "AsyncRun",
+    "AsyncTokenStream",
     "CancelledError",
     "Client",
     "DataLossError",

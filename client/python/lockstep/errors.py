@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -117,10 +118,10 @@ _BY_CODE: dict[grpc.StatusCode, type[LockstepError]] = {
 
 
 def error_from_rpc(error: grpc.RpcError) -> LockstepError:
-    """The exception of a failed call. grpc raises objects that are both RpcError and Call."""
-    code = error.code() if isinstance(error, grpc.Call) else grpc.StatusCode.UNKNOWN
-    details = (error.details() if isinstance(error, grpc.Call) else str(error)) or ""
-    return _BY_CODE.get(code, LockstepError)(details)
+    """The exception of a failed call: grpc's RpcError is also a Call, grpc.aio's is AioRpcError."""
+    if isinstance(error, grpc.Call | grpc.aio.AioRpcError):
+        return _BY_CODE.get(error.code(), LockstepError)(error.details() or "")
+    return LockstepError(str(error))
 
 
 @contextmanager
@@ -130,3 +131,10 @@ def raising_lockstep_errors() -> Iterator[None]:
         yield
     except grpc.RpcError as error:
         raise error_from_rpc(error) from error
+    except asyncio.CancelledError as error:
+        # grpc.aio also raises this when the call was cancelled and not the task: by closing the
+        # client or the stream under it.
+        task = asyncio.current_task()
+        if task is None or task.cancelling():
+            raise
+        raise CancelledError("the client or the stream was closed") from error

@@ -1,9 +1,9 @@
-"""The tokens of one Generate call as they are drawn."""
+"""The tokens of one Generate call as they are drawn: for threads, and for asyncio."""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from types import TracebackType
 from typing import Protocol, Self
 
@@ -21,13 +21,21 @@ class GenerateCall(Protocol):
     def cancel(self) -> object: ...
 
 
+class AsyncGenerateCall(Protocol):
+    """What grpc.aio returns for a Generate call."""
+
+    def __aiter__(self) -> AsyncIterator[generation_pb2.GenerateResponse]: ...
+
+    def cancel(self) -> object: ...
+
+
 class BaseTokenStream:
     """Deltas that were received and not yet handed out, and what the header told.
 
     `seed_used` and `weights` are there from the first delta on.
     """
 
-    def __init__(self, call: GenerateCall) -> None:
+    def __init__(self, call: GenerateCall | AsyncGenerateCall) -> None:
         self._cancel = call.cancel
         self._pending: deque[Delta] = deque()
         self._closed = False
@@ -69,6 +77,33 @@ class TokenStream(BaseTokenStream, Iterator[Delta]):
         return self
 
     def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+class AsyncTokenStream(BaseTokenStream, AsyncIterator[Delta]):
+    """As TokenStream, by `async with` and `async for`. One task at a time."""
+
+    def __init__(self, call: AsyncGenerateCall) -> None:
+        super().__init__(call)
+        self._messages = aiter(call)
+
+    async def __anext__(self) -> Delta:
+        while not self._pending:
+            if self._closed:
+                raise StopAsyncIteration
+            with raising_lockstep_errors():
+                self._accept(await anext(self._messages))
+        return self._pending.popleft()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
         self,
         kind: type[BaseException] | None,
         error: BaseException | None,

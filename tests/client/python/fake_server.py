@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
 import grpc
+import lockstep
 import numpy as np
 from google.protobuf.message import Message
 from lockstep.wire import generation_pb2, lockstep_pb2_grpc, types_pb2
@@ -92,6 +94,23 @@ def serving() -> Iterator[FakeServer]:
         yield servicer
     finally:
         server.stop(grace=None).wait()
+
+
+def with_async_client(
+    server: FakeServer, body: Callable[[lockstep.AsyncClient], Awaitable[None]]
+) -> None:
+    """Runs `body` in an event loop of its own, with a client connected to the server."""
+
+    async def main() -> None:
+        async with lockstep.AsyncClient(server.address) as client:
+            await body(client)
+
+    asyncio.run(main())
+
+
+async def happened(event: threading.Event) -> bool:
+    """Waits, without holding up the event loop, for what one of the server's threads sets."""
+    return await asyncio.to_thread(event.wait, timeout=60)
 
 
 def header(seed: int) -> generation_pb2.GenerateResponse:

@@ -1,0 +1,35 @@
+"""Fixtures: the tiny byte-level model, and a server process of the test's own over it.
+
+The binary is the one that `bazel build //server:lockstep_server` leaves; tools/test builds it first.
+"""
+
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import lockstep
+import pytest
+
+BINARY = Path(__file__).resolve().parents[2] / "bazel-bin" / "server" / "lockstep_server"
+
+
+@pytest.fixture(scope="session")
+def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    directory = tmp_path_factory.mktemp("model") / "tiny"
+    subprocess.run([BINARY, "init-model", directory], check=True, stdout=subprocess.DEVNULL)
+    return directory
+
+
+@pytest.fixture
+def start_server(tiny_model: Path) -> Iterator[Callable[..., lockstep.LocalServer]]:
+    """Starts a server with the flags it is given, which runs to the test's end."""
+    with ExitStack() as running:
+        yield lambda **flags: running.enter_context(
+            lockstep.LocalServer(BINARY, tiny_model, flags=flags)
+        )
+
+
+@pytest.fixture
+def server(start_server: Callable[..., lockstep.LocalServer]) -> lockstep.LocalServer:
+    return start_server()
