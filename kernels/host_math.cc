@@ -152,12 +152,14 @@ double Cos(double x) {
   return SinOfQuadrant(reduced.r, reduced.quadrant + 1);
 }
 
-RopeTables MakeRopeTables(int64_t positions, int64_t head_dim, double theta) {
+RopeTables MakeRopeTables(int64_t positions, int64_t head_dim, double theta,
+                          const StretchFrequency& stretch) {
   const int64_t half = head_dim / 2;
   std::vector<float> frequencies(half);
   for (int64_t i = 0; i < half; ++i) {
     const float exponent = static_cast<float>(2 * i) / static_cast<float>(head_dim);
     frequencies[i] = 1.0f / static_cast<float>(Pow(theta, exponent));
+    if (stretch != nullptr) frequencies[i] = stretch(frequencies[i]);
   }
   RopeTables tables;
   tables.cosine.reserve(positions * half);

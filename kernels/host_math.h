@@ -2,6 +2,7 @@
 #define LOCKSTEP_KERNELS_HOST_MATH_H_
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 // Double-precision functions for scalars that the host computes once and ships to every stage:
@@ -36,7 +37,11 @@ struct RopeTables {
 // 1 / theta^(2i / head_dim), where the exponent, the power and the quotient are rounded to float;
 // the angle is the float product position * frequency; only its cosine and sine are ours, computed
 // in double and rounded once.
-RopeTables MakeRopeTables(int64_t positions, int64_t head_dim, double theta);
+//
+// `stretch` may change a frequency before it is used: the scaled kinds of RoPE.
+using StretchFrequency = std::function<float(float)>;
+RopeTables MakeRopeTables(int64_t positions, int64_t head_dim, double theta,
+                          const StretchFrequency& stretch = nullptr);
 
 }  // namespace lockstep::kernels::host
 

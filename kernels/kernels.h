@@ -67,6 +67,27 @@ class Kernels {
                                absl::Span<const int64_t> datum_begins, int64_t h, float* dx,
                                float* dweight) const = 0;
 
+  // The same norm over the head_dim elements of each of `heads` consecutive heads at the start of
+  // every row, in place (Qwen3's query and key norm). x has `stride` floats from row to row.
+  // before[M, heads, head_dim](=) and inverse_rms[M, heads](=) keep what the backward needs.
+  virtual void HeadNorm(Parallel& parallel, float* x, int64_t stride, const float* weight,
+                        int64_t m, int64_t heads, int64_t head_dim, float epsilon, float* before,
+                        float* inverse_rms) const = 0;
+  // In place: dx holds the gradient of the output, then that of the input. dweight[head_dim](+=) in
+  // datum chunks of kTokenChunk (position, head) pairs, heads of a position ascending.
+  virtual void HeadNormBackward(Parallel& parallel, const float* before, const float* weight,
+                                const float* inverse_rms, absl::Span<const int64_t> datum_begins,
+                                int64_t heads, int64_t head_dim, float* dx, int64_t stride,
+                                float* dweight) const = 0;
+
+  // y[M, N] += bias[N], in place: behind a finished product.
+  virtual void AddBias(Parallel& parallel, const float* bias, int64_t m, int64_t n,
+                       float* y) const = 0;
+  // dbias[N](+=): columns of dy[M, N] added up in datum chunks.
+  virtual void AddBiasBackward(Parallel& parallel, const float* dy,
+                               absl::Span<const int64_t> datum_begins, int64_t n,
+                               float* dbias) const = 0;
+
   // y[n](=) = a[n] + b[n]. y may be a or b.
   virtual void Add(Parallel& parallel, const float* a, const float* b, int64_t n,
                    float* y) const = 0;

@@ -97,6 +97,54 @@ OpOutputs ProbeRmsNormBackward(const Kernels& kernels, Parallel& parallel, const
   return {Output("dx", dx), Output("dweight", dweight)};
 }
 
+OpOutputs ProbeHeadNorm(const Kernels& kernels, Parallel& parallel, const RowCase& c, ProbeSeed s) {
+  constexpr int64_t kHeads = 2;
+  Generator generator(s);
+  const int64_t stride = 3 * c.width;
+  Floats x = generator.Rows(c.m, stride);
+  const Floats weight = generator.Vector(c.width);
+  Floats before(c.m * kHeads * c.width);
+  Floats inverse_rms(c.m * kHeads);
+  kernels.HeadNorm(parallel, x.data(), stride, weight.data(), c.m, kHeads, c.width, 1e-5f,
+                   before.data(), inverse_rms.data());
+  return {Output("x", x), Output("before", before), Output("inverse_rms", inverse_rms)};
+}
+
+OpOutputs ProbeHeadNormBackward(const Kernels& kernels, Parallel& parallel, const TokenCase& c,
+                                ProbeSeed s) {
+  constexpr int64_t kHeads = 2;
+  Generator generator(s);
+  const std::vector<int64_t> begins = DatumBegins(c);
+  const int64_t m = begins.back();
+  const int64_t stride = 3 * c.k;
+  const Floats before = generator.Rows(m, kHeads * c.k);
+  const Floats weight = generator.Vector(c.k);
+  const Floats inverse_rms = generator.Positive(m * kHeads);
+  Floats dx = generator.Vector(m * stride);
+  Floats dweight = generator.Vector(c.k);
+  kernels.HeadNormBackward(parallel, before.data(), weight.data(), inverse_rms.data(), begins,
+                           kHeads, c.k, dx.data(), stride, dweight.data());
+  return {Output("dx", dx), Output("dweight", dweight)};
+}
+
+OpOutputs ProbeAddBias(const Kernels& kernels, Parallel& parallel, const RowCase& c, ProbeSeed s) {
+  Generator generator(s);
+  const Floats bias = generator.Vector(c.width);
+  Floats y = generator.Rows(c.m, c.width);
+  kernels.AddBias(parallel, bias.data(), c.m, c.width, y.data());
+  return {Output("y", y)};
+}
+
+OpOutputs ProbeAddBiasBackward(const Kernels& kernels, Parallel& parallel, const TokenCase& c,
+                               ProbeSeed s) {
+  Generator generator(s);
+  const std::vector<int64_t> begins = DatumBegins(c);
+  const Floats dy = generator.Rows(begins.back(), c.k);
+  Floats dbias = generator.Vector(c.k);
+  kernels.AddBiasBackward(parallel, dy.data(), begins, c.k, dbias.data());
+  return {Output("dbias", dbias)};
+}
+
 OpOutputs ProbeAdd(const Kernels& kernels, Parallel& parallel, const RowCase& c, ProbeSeed s) {
   Generator generator(s);
   const Floats a = generator.Rows(c.m, c.width);

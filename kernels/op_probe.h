@@ -82,6 +82,16 @@ OpOutputs ProbeRmsNorm(const Kernels& kernels, Parallel& parallel, const RowCase
 OpOutputs ProbeRmsNormBackward(const Kernels& kernels, Parallel& parallel, const TokenCase& c,
                                ProbeSeed s);
 
+// c.m rows of three heads, two of them normed; head_dim c.width.
+OpOutputs ProbeHeadNorm(const Kernels& kernels, Parallel& parallel, const RowCase& c, ProbeSeed s);
+// Two heads; head_dim c.k; c.n is not used.
+OpOutputs ProbeHeadNormBackward(const Kernels& kernels, Parallel& parallel, const TokenCase& c,
+                                ProbeSeed s);
+
+OpOutputs ProbeAddBias(const Kernels& kernels, Parallel& parallel, const RowCase& c, ProbeSeed s);
+// Width c.k; c.n is not used.
+OpOutputs ProbeAddBiasBackward(const Kernels& kernels, Parallel& parallel, const TokenCase& c,
+                               ProbeSeed s);
 OpOutputs ProbeAdd(const Kernels& kernels, Parallel& parallel, const RowCase& c, ProbeSeed s);
 // head_dim c.width, two heads of a row of three.
 OpOutputs ProbeRope(const Kernels& kernels, Parallel& parallel, const RowCase& c, ProbeSeed s);

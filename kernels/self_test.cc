@@ -77,7 +77,11 @@ absl::Status SelfTest(const Kernels& kernels, const Kernels& reference) {
          passes("Embedding", ProbeEmbedding, products) &&
          passes("EmbeddingBackward", ProbeEmbeddingBackward, products) &&
          passes("RmsNorm", ProbeRmsNorm, rows) &&
-         passes("RmsNormBackward", ProbeRmsNormBackward, tokens) && passes("Add", ProbeAdd, rows) &&
+         passes("RmsNormBackward", ProbeRmsNormBackward, tokens) &&
+         passes("HeadNorm", ProbeHeadNorm, rows) &&
+         passes("HeadNormBackward", ProbeHeadNormBackward, tokens) &&
+         passes("AddBias", ProbeAddBias, rows) &&
+         passes("AddBiasBackward", ProbeAddBiasBackward, tokens) && passes("Add", ProbeAdd, rows) &&
          passes("Rope", ProbeRope, heads) && passes("RopeBackward", ProbeRopeBackward, heads) &&
          passes("StoreKv", ProbeStoreKv, attention) &&
          passes("Attention", ProbeAttention, attention) &&

@@ -31,6 +31,9 @@ namespace {
 struct LayerAccumulators {
   float* input_norm;
   float* qkv;
+  float* qkv_bias;    // null without
+  float* query_norm;  // null without
+  float* key_norm;    // null without
   float* attention_out;
   float* post_attention_norm;
   float* gate_up;
@@ -38,10 +41,19 @@ struct LayerAccumulators {
 };
 
 LayerAccumulators AccumulatorsOf(OptimizerState& gradients, int64_t layer) {
-  const int first = gradients.layer_index(layer);
-  return {gradients.gradient(first),     gradients.gradient(first + 1),
-          gradients.gradient(first + 4), gradients.gradient(first + 5),
-          gradients.gradient(first + 6), gradients.gradient(first + 8)};
+  const LayerTensors& tensors = gradients.layer_tensors();
+  const auto at = [&](int place) {
+    return place < 0 ? nullptr : gradients.gradient(gradients.layer_index(layer) + place);
+  };
+  return {.input_norm = at(tensors.input_norm),
+          .qkv = at(tensors.query),
+          .qkv_bias = at(tensors.query_bias),
+          .query_norm = at(tensors.query_norm),
+          .key_norm = at(tensors.query_norm < 0 ? -1 : tensors.query_norm + 1),
+          .attention_out = at(tensors.attention_out),
+          .post_attention_norm = at(tensors.post_attention_norm),
+          .gate_up = at(tensors.gate),
+          .down = at(tensors.down)};
 }
 
 // ForwardLayer from its last line to its first. dhidden[M, H]: gradient of the layer's output,
@@ -81,6 +93,17 @@ void BackwardLayer(const StageContext& context, const LayerWeights& weights,
                        stride);
   op.RopeBackward(parallel, d.qkv.data(), stride, c.head_count + c.kv_head_count, c.head_dim,
                   batch.positions, context.rope_cosine, context.rope_sine);
+  if (c.qk_norm) {
+    op.HeadNormBackward(parallel, a.query_before.data(), weights.query_norm.data(),
+                        a.query_inverse_rms.data(), datum_begins, c.head_count, c.head_dim,
+                        d.qkv.data(), stride, dw.query_norm);
+    op.HeadNormBackward(parallel, a.key_before.data(), weights.key_norm.data(),
+                        a.key_inverse_rms.data(), datum_begins, c.kv_head_count, c.head_dim,
+                        d.qkv.data() + c.q_width(), stride, dw.key_norm);
+  }
+  if (c.qkv_bias) {
+    op.AddBiasBackward(parallel, d.qkv.data(), datum_begins, stride, dw.qkv_bias);
+  }
   op.MatMulBackwardWeight(parallel, d.qkv.data(), a.normed1.data(), datum_begins, stride, hidden,
                           dw.qkv);
   op.MatMulBackwardInput(parallel, d.qkv.data(), rows, weights.qkv.matrix(), d.normed.data());

@@ -13,6 +13,12 @@ void LayerActivations::Reserve(const ModelConfig& config, int64_t rows) {
   inverse_rms1.Reserve(rows);
   normed1.Reserve(rows * hidden);
   qkv.Reserve(rows * config.qkv_width());
+  if (config.qk_norm) {
+    query_before.Reserve(rows * config.q_width());
+    key_before.Reserve(rows * config.kv_width());
+    query_inverse_rms.Reserve(rows * config.head_count);
+    key_inverse_rms.Reserve(rows * config.kv_head_count);
+  }
   attention.Reserve(rows * config.q_width());
   log_sum_exp.Reserve(rows * config.head_count);
   residual.Reserve(rows * hidden);
@@ -62,6 +68,13 @@ void ForwardLayer(const StageContext& context, const LayerWeights& weights, cons
   op.RmsNorm(parallel, a.input.data(), weights.input_norm.data(), rows, hidden, c.rms_norm_epsilon,
              a.normed1.data(), a.inverse_rms1.data());
   op.MatMul(parallel, a.normed1.data(), rows, weights.qkv.matrix(), a.qkv.data());
+  if (c.qkv_bias) op.AddBias(parallel, weights.qkv_bias.data(), rows, stride, a.qkv.data());
+  if (c.qk_norm) {
+    op.HeadNorm(parallel, a.qkv.data(), stride, weights.query_norm.data(), rows, c.head_count,
+                c.head_dim, c.rms_norm_epsilon, a.query_before.data(), a.query_inverse_rms.data());
+    op.HeadNorm(parallel, k, stride, weights.key_norm.data(), rows, c.kv_head_count, c.head_dim,
+                c.rms_norm_epsilon, a.key_before.data(), a.key_inverse_rms.data());
+  }
   op.Rope(parallel, a.qkv.data(), stride, c.head_count + c.kv_head_count, c.head_dim,
           batch.positions, context.rope_cosine, context.rope_sine);
   op.StoreKv(parallel, k, v, stride, sequences, kv);

@@ -19,15 +19,20 @@ struct LayerActivations {
   Buffer<float> input;         // [M, H] residual stream into the layer
   Buffer<float> inverse_rms1;  // [M]
   Buffer<float> normed1;       // [M, H]
-  Buffer<float> qkv;           // [M, q_width + 2 kv_width], q and k rotated
-  Buffer<float> attention;     // [M, q_width]
-  Buffer<float> log_sum_exp;   // [M, heads]
-  Buffer<float> residual;      // [M, H] after attention
-  Buffer<float> inverse_rms2;  // [M]
-  Buffer<float> normed2;       // [M, H]
-  Buffer<float> gate_up;       // [M, 2F]
-  Buffer<float> activated;     // [M, F]
-  Buffer<float> projected;     // [M, H] output of attention_out, then of down
+  Buffer<float> qkv;           // [M, q_width + 2 kv_width], q and k normed and rotated
+  // With qk_norm, query and key before their norms, and the norms' inverse RMS. Empty without.
+  Buffer<float> query_before;       // [M, q_width]
+  Buffer<float> key_before;         // [M, kv_width]
+  Buffer<float> query_inverse_rms;  // [M, heads]
+  Buffer<float> key_inverse_rms;    // [M, kv_heads]
+  Buffer<float> attention;          // [M, q_width]
+  Buffer<float> log_sum_exp;        // [M, heads]
+  Buffer<float> residual;           // [M, H] after attention
+  Buffer<float> inverse_rms2;       // [M]
+  Buffer<float> normed2;            // [M, H]
+  Buffer<float> gate_up;            // [M, 2F]
+  Buffer<float> activated;          // [M, F]
+  Buffer<float> projected;          // [M, H] output of attention_out, then of down
 
   void Reserve(const ModelConfig& config, int64_t rows);
 };

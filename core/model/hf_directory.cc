@@ -80,11 +80,26 @@ absl::Status CheckEntry(const ParamSpec& spec, const std::string& path,
         path, ": ", spec.name, ": shape [", absl::StrJoin(entry.shape, ", "),
         "] where config.json asks for [", absl::StrJoin(ShapeInFile(spec), ", "), "]"));
   }
-  if (entry.dtype != "F32" && entry.dtype != "BF16") {
+  if (entry.dtype != "F32" && entry.dtype != "BF16" && entry.dtype != "F16") {
     return absl::UnimplementedError(absl::StrCat(path, ": ", spec.name, ": dtype ", entry.dtype,
-                                                 " is not served; F32 and BF16 are"));
+                                                 " is not served; F32, BF16 and F16 are"));
   }
   return absl::OkStatus();
+}
+
+float FromBf16(uint16_t bits) { return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16); }
+
+// IEEE binary16, all of whose numbers are binary32 numbers too.
+float FromF16(uint16_t bits) {
+  const uint32_t sign = static_cast<uint32_t>(bits & 0x8000) << 16;
+  const uint32_t exponent = (bits >> 10) & 0x1f;
+  const uint32_t mantissa = bits & 0x3ff;
+  if (exponent == 0) {
+    const float magnitude = static_cast<float>(mantissa) * 0x1p-24f;
+    return std::bit_cast<float>(std::bit_cast<uint32_t>(magnitude) | sign);
+  }
+  const uint32_t wide_exponent = exponent == 0x1f ? 0xff : exponent + (127 - 15);
+  return std::bit_cast<float>(sign | wide_exponent << 23 | mantissa << 13);
 }
 
 bool IsFinite(float value) {
@@ -200,7 +215,7 @@ absl::Status HfDirectory::Read(const ParamSpec& spec, float* values) const {
     for (int64_t i = 0; i < size; ++i) {
       uint16_t half = 0;
       std::memcpy(&half, entry.bytes.data() + 2 * i, sizeof(half));
-      values[i] = std::bit_cast<float>(static_cast<uint32_t>(half) << 16);
+      values[i] = entry.dtype == "BF16" ? FromBf16(half) : FromF16(half);
     }
   }
   for (int64_t i = 0; i < size; ++i) {

@@ -23,8 +23,8 @@ class HfDirectory {
   static absl::StatusOr<HfDirectory> Open(const std::string& model_directory,
                                           const ModelConfig& config);
 
-  // Reads a tensor as fp32 (bf16 widens exactly) into values[spec.size()]. A non-finite weight is
-  // DATA_LOSS naming tensor and index.
+  // Reads a tensor as fp32 (bf16 and f16 widen exactly) into values[spec.size()]. A non-finite
+  // weight is DATA_LOSS naming tensor and index.
   absl::Status Read(const ParamSpec& spec, float* values) const;
 
   HfDirectory(HfDirectory&&) noexcept;

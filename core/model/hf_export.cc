@@ -35,9 +35,9 @@ ordered_json TokenId(int32_t id) { return id < 0 ? ordered_json(nullptr) : order
 }  // namespace
 
 std::string MakeConfigJson(const ModelConfig& config) {
-  const ordered_json json = {
+  ordered_json json = {
       {"architectures", {config.architecture}},
-      {"model_type", "llama"},
+      {"model_type", config.model_type},
       {"vocab_size", config.vocab_size},
       {"hidden_size", config.hidden_size},
       {"intermediate_size", config.intermediate_size},
@@ -56,6 +56,16 @@ std::string MakeConfigJson(const ModelConfig& config) {
       {"eos_token_id", TokenIds(config.eos_token_ids)},
       {"torch_dtype", "float32"},
   };
+  if (config.rope_scaling.has_value()) {
+    json["rope_scaling"] = {
+        {"rope_type", "llama3"},
+        {"factor", config.rope_scaling->factor},
+        {"low_freq_factor", config.rope_scaling->low_frequency_factor},
+        {"high_freq_factor", config.rope_scaling->high_frequency_factor},
+        {"original_max_position_embeddings",
+         static_cast<int64_t>(config.rope_scaling->original_context)},
+    };
+  }
   return json.dump(kIndent) + "\n";
 }
 

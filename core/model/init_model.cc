@@ -39,6 +39,7 @@ void FillTensor(const ModelConfig& config, const ParamSpec& spec, uint64_t seed,
 ModelConfig TinyByteLlama() {
   ModelConfig config;
   config.architecture = "LlamaForCausalLM";
+  config.model_type = "llama";
   config.vocab_size = ByteTokenizer::kVocabSize;
   config.hidden_size = 128;
   config.intermediate_size = 384;

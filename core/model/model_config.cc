@@ -1,7 +1,9 @@
 #include "core/model/model_config.h"
 
 #include <limits>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -30,14 +32,55 @@ absl::StatusOr<json> ReadJson(const std::string& path) {
   return parsed;
 }
 
-absl::Status CheckArchitecture(const JsonFields& fields) {
+// The families served. All are the Llama block with a difference or two.
+struct Family {
+  const char* architecture;
+  const char* model_type;
+  bool qkv_bias;
+  bool qk_norm;
+};
+constexpr Family kFamilies[] = {
+    {"LlamaForCausalLM", "llama", false, false},
+    {"MistralForCausalLM", "mistral", false, false},
+    {"Qwen2ForCausalLM", "qwen2", true, false},
+    {"Qwen3ForCausalLM", "qwen3", false, true},
+};
+
+absl::StatusOr<Family> ReadFamily(const JsonFields& fields) {
   const json* architectures = fields.Find("architectures");
   if (architectures == nullptr) return fields.Invalid("architectures", "is missing");
-  if (*architectures != json::array({"LlamaForCausalLM"})) {
-    return fields.Lacking("architectures", "is not served; only [\"LlamaForCausalLM\"] is");
+  std::string served;
+  for (const Family& family : kFamilies) {
+    absl::StrAppend(&served, served.empty() ? "" : ", ", family.architecture);
+    if (*architectures != json::array({family.architecture})) continue;
+    LOCKSTEP_ASSIGN_OR_RETURN(const std::string type,
+                              fields.String("model_type", family.model_type));
+    if (type != family.model_type) {
+      return fields.Invalid("model_type", "contradicts architectures");
+    }
+    return family;
   }
-  LOCKSTEP_ASSIGN_OR_RETURN(const std::string type, fields.String("model_type", "llama"));
-  if (type != "llama") return fields.Invalid("model_type", "contradicts architectures");
+  return fields.Lacking("architectures", absl::StrCat("is not served; one of ", served, " is"));
+}
+
+// Attention over everything, at last: a window as long as the context, or one that is switched off
+// (Qwen's configurations name one and do not use it).
+absl::Status CheckNoWindow(const JsonFields& fields, const ModelConfig& config) {
+  LOCKSTEP_ASSIGN_OR_RETURN(const bool used, fields.Boolean("use_sliding_window", true));
+  if (used && fields.Has("sliding_window")) {
+    LOCKSTEP_ASSIGN_OR_RETURN(const int64_t window,
+                              fields.Integer("sliding_window", 1, kContextMax));
+    if (window < config.context_length_max) {
+      return fields.Lacking("sliding_window", "is not served; attention sees the whole context");
+    }
+  }
+  if (const json* types = fields.Find("layer_types"); types != nullptr) {
+    for (const json& type : *types) {
+      if (type != "full_attention") {
+        return fields.Lacking("layer_types", "is not served; only full_attention is");
+      }
+    }
+  }
   return absl::OkStatus();
 }
 
@@ -47,8 +90,8 @@ absl::Status CheckNothingLacking(const JsonFields& fields) {
     LOCKSTEP_ASSIGN_OR_RETURN(const bool asked, fields.Boolean(name, false));
     if (asked) return fields.Lacking(name, "is not served");
   }
-  for (const char* name : {"sliding_window", "quantization_config"}) {
-    if (fields.Has(name)) return fields.Lacking(name, "is not served");
+  if (fields.Has("quantization_config")) {
+    return fields.Lacking("quantization_config", "is not served");
   }
   LOCKSTEP_ASSIGN_OR_RETURN(const std::string activation, fields.String("hidden_act", "silu"));
   if (activation != "silu") return fields.Lacking("hidden_act", "is not served; only silu is");
@@ -56,62 +99,84 @@ absl::Status CheckNothingLacking(const JsonFields& fields) {
   if (dropout != 0) return fields.Lacking("attention_dropout", "is not served; only 0 is");
   LOCKSTEP_ASSIGN_OR_RETURN(const double rotary, fields.Real("partial_rotary_factor", 0, 1, 1));
   if (rotary != 1) return fields.Lacking("partial_rotary_factor", "is not served; only 1 is");
-  if (const json* types = fields.Find("layer_types"); types != nullptr) {
-    for (const json& type : *types) {
-      if (type != "full_attention") {
-        return fields.Lacking("layer_types", "is not served; only full_attention is");
-      }
-    }
-  }
   for (const char* name : {"dtype", "torch_dtype"}) {
     LOCKSTEP_ASSIGN_OR_RETURN(const std::string dtype, fields.String(name, "float32"));
-    if (dtype != "float32" && dtype != "bfloat16") {
-      return fields.Lacking(name, "is not served; float32 and bfloat16 are");
+    if (dtype != "float32" && dtype != "bfloat16" && dtype != "float16") {
+      return fields.Lacking(name, "is not served; float32, bfloat16 and float16 are");
     }
   }
   return absl::OkStatus();
 }
 
-// A scaling other than "default" is another set of frequencies.
-absl::Status CheckRopeIsDefault(const JsonFields& outer, const std::string& name,
-                                const JsonFields& rope) {
-  for (const char* key : {"rope_type", "type"}) {
-    LOCKSTEP_ASSIGN_OR_RETURN(const std::string type, rope.String(key, "default"));
-    if (type != "default") return outer.Lacking(name, "is not served; only the default RoPE is");
-  }
+// The scaling that one rope object asks for; none when it is "default".
+absl::StatusOr<std::optional<Llama3RopeScaling>> ReadScaling(const JsonFields& outer,
+                                                             const std::string& name,
+                                                             const JsonFields& rope) {
+  // "type" is the older spelling.
+  LOCKSTEP_ASSIGN_OR_RETURN(const std::string older, rope.String("type", "default"));
+  LOCKSTEP_ASSIGN_OR_RETURN(const std::string type, rope.String("rope_type", older));
   LOCKSTEP_ASSIGN_OR_RETURN(const double rotary, rope.Real("partial_rotary_factor", 0, 1, 1));
   if (rotary != 1) return outer.Lacking(name, "is not served; only partial_rotary_factor 1 is");
   // One set of parameters for every kind of layer.
   for (const char* key : {"full_attention", "sliding_attention"}) {
     if (rope.Has(key)) return outer.Lacking(name, "is not served per kind of layer");
   }
-  return absl::OkStatus();
+  if (type == "default") return std::nullopt;
+  if (type != "llama3") {
+    return outer.Lacking(name, "is not served; rope_type default and llama3 are");
+  }
+  constexpr double kFactorMax = 1e6;
+  Llama3RopeScaling scaling;
+  LOCKSTEP_ASSIGN_OR_RETURN(scaling.factor, rope.Real("factor", 1, kFactorMax));
+  LOCKSTEP_ASSIGN_OR_RETURN(scaling.low_frequency_factor,
+                            rope.Real("low_freq_factor", 1e-6, kFactorMax));
+  LOCKSTEP_ASSIGN_OR_RETURN(scaling.high_frequency_factor,
+                            rope.Real("high_freq_factor", 1e-6, kFactorMax));
+  if (scaling.high_frequency_factor <= scaling.low_frequency_factor) {
+    return rope.Invalid("high_freq_factor", "is not above low_freq_factor");
+  }
+  LOCKSTEP_ASSIGN_OR_RETURN(const int64_t original,
+                            rope.Integer("original_max_position_embeddings", 1, kContextMax));
+  scaling.original_context = static_cast<double>(original);
+  return scaling;
 }
 
 // "rope_parameters": {"rope_theta", "rope_type"} of current transformers, or "rope_theta" beside
 // "rope_scaling" of older ones. Both may be there if they agree.
-absl::StatusOr<double> ReadRopeTheta(const JsonFields& fields) {
+absl::Status ReadRope(const JsonFields& fields, ModelConfig& config) {
   constexpr double kThetaDefault = 10000;
   constexpr double kThetaMax = 1e30;
-  LOCKSTEP_ASSIGN_OR_RETURN(double theta, fields.Real("rope_theta", 1, kThetaMax, kThetaDefault));
+  LOCKSTEP_ASSIGN_OR_RETURN(config.rope_theta,
+                            fields.Real("rope_theta", 1, kThetaMax, kThetaDefault));
   for (const char* name : {"rope_scaling", "rope_parameters"}) {
     const json* object = fields.Find(name);
     if (object == nullptr) continue;
     if (!object->is_object()) return fields.Invalid(name, "is not an object");
     LOCKSTEP_ASSIGN_OR_RETURN(const JsonFields rope,
                               JsonFields::Of(*object, absl::StrCat("config.json: ", name)));
-    LOCKSTEP_RETURN_IF_ERROR(CheckRopeIsDefault(fields, name, rope));
+    LOCKSTEP_ASSIGN_OR_RETURN(const std::optional<Llama3RopeScaling> scaling,
+                              ReadScaling(fields, name, rope));
+    if (config.rope_scaling.has_value() && scaling != config.rope_scaling) {
+      return fields.Invalid(name, "contradicts rope_scaling");
+    }
+    config.rope_scaling = scaling;
     if (!rope.Has("rope_theta")) continue;
     LOCKSTEP_ASSIGN_OR_RETURN(const double inner, rope.Real("rope_theta", 1, kThetaMax));
-    if (fields.Has("rope_theta") && inner != theta) {
+    if (fields.Has("rope_theta") && inner != config.rope_theta) {
       return fields.Invalid("rope_theta", absl::StrCat("contradicts ", name, ".rope_theta"));
     }
-    theta = inner;
+    config.rope_theta = inner;
   }
-  return theta;
+  return absl::OkStatus();
 }
 
-absl::Status ReadShape(const JsonFields& fields, ModelConfig& config) {
+absl::Status ReadShape(const JsonFields& fields, const Family& family, ModelConfig& config) {
+  // transformers has other defaults for each family; every file that it writes spells them out.
+  const bool llama = family.architecture == std::string_view("LlamaForCausalLM");
+  for (const char* name : {"num_key_value_heads", "max_position_embeddings"}) {
+    if (!llama && !fields.Has(name)) return fields.Invalid(name, "is missing");
+  }
+  if (family.qk_norm && !fields.Has("head_dim")) return fields.Invalid("head_dim", "is missing");
   const auto read = [&fields](const char* name, int64_t highest, int64_t& out) -> absl::Status {
     LOCKSTEP_ASSIGN_OR_RETURN(out, fields.Integer(name, 1, highest));
     return absl::OkStatus();
@@ -166,13 +231,17 @@ absl::StatusOr<ModelConfig> ReadModelConfig(const std::string& model_directory) 
   LOCKSTEP_ASSIGN_OR_RETURN(const json parsed,
                             ReadJson(absl::StrCat(model_directory, "/config.json")));
   LOCKSTEP_ASSIGN_OR_RETURN(const JsonFields fields, JsonFields::Of(parsed, "config.json"));
-  LOCKSTEP_RETURN_IF_ERROR(CheckArchitecture(fields));
+  LOCKSTEP_ASSIGN_OR_RETURN(const Family family, ReadFamily(fields));
   LOCKSTEP_RETURN_IF_ERROR(CheckNothingLacking(fields));
 
   ModelConfig config;
-  config.architecture = "LlamaForCausalLM";
-  LOCKSTEP_RETURN_IF_ERROR(ReadShape(fields, config));
-  LOCKSTEP_ASSIGN_OR_RETURN(config.rope_theta, ReadRopeTheta(fields));
+  config.architecture = family.architecture;
+  config.model_type = family.model_type;
+  config.qkv_bias = family.qkv_bias;
+  config.qk_norm = family.qk_norm;
+  LOCKSTEP_RETURN_IF_ERROR(ReadShape(fields, family, config));
+  LOCKSTEP_RETURN_IF_ERROR(CheckNoWindow(fields, config));
+  LOCKSTEP_RETURN_IF_ERROR(ReadRope(fields, config));
   LOCKSTEP_ASSIGN_OR_RETURN(
       const double epsilon,
       fields.Real("rms_norm_eps", std::numeric_limits<float>::min(), 1, 1e-6));

@@ -2,6 +2,7 @@
 #define LOCKSTEP_CORE_MODEL_MODEL_CONFIG_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -9,10 +10,23 @@
 
 namespace lockstep {
 
+// Llama 3.1's stretching of the rotary embedding (transformers' rope_type "llama3"): frequencies
+// whose wave is longer than original_context / low_frequency_factor are divided by `factor`, those
+// shorter than original_context / high_frequency_factor stay, between the two a blend.
+struct Llama3RopeScaling {
+  double factor = 1;
+  double low_frequency_factor = 1;
+  double high_frequency_factor = 4;
+  double original_context = 8192;  // positions
+
+  bool operator==(const Llama3RopeScaling&) const = default;
+};
+
 // The shape of a model, from the config.json (and generation_config.json) of a Hugging Face
 // directory. A plain value.
 struct ModelConfig {
-  std::string architecture;  // "LlamaForCausalLM"
+  std::string architecture;  // "LlamaForCausalLM", "MistralForCausalLM", "Qwen2ForCausalLM", ...
+  std::string model_type;    // as the same file calls it: "llama", "mistral", "qwen2", "qwen3"
   int64_t vocab_size = 0;    // V
   int64_t hidden_size = 0;   // H
   int64_t intermediate_size = 0;
@@ -23,7 +37,10 @@ struct ModelConfig {
   int64_t context_length_max = 0;  // positions, "max_position_embeddings"
   float rms_norm_epsilon = 0;
   double rope_theta = 0;
+  std::optional<Llama3RopeScaling> rope_scaling;
   bool tie_word_embeddings = false;
+  bool qkv_bias = false;      // query, key and value products add a bias (Qwen2)
+  bool qk_norm = false;       // heads of query and key are normed before they are rotated (Qwen3)
   int32_t bos_token_id = -1;  // -1: none
   std::vector<int32_t> eos_token_ids;
 

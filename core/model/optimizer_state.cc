@@ -8,21 +8,6 @@
 namespace lockstep {
 namespace {
 
-// Places of a layer's tensors from its first, in canonical order.
-enum LayerTensor {
-  kInputNorm,
-  kQuery,  // with key and value behind it: the rows of the fused product
-  kKey,
-  kValue,
-  kAttentionOut,
-  kPostAttentionNorm,
-  kGate,  // with up behind it
-  kUp,
-  kDown,
-  kLayerTensors,
-};
-static_assert(kLayerTensors == 9, "layer_index() counts nine");
-
 int64_t TotalSize(const std::vector<ParamSpec>& params) {
   int64_t total = 0;
   for (const ParamSpec& spec : params) total += spec.size();
@@ -46,6 +31,7 @@ Buffer<float> CopyOf(const float* values, int64_t size) {
 OptimizerState::OptimizerState(const ModelConfig& config, const StageRange& range)
     : config_(config),
       range_(range),
+      layer_tensors_(config),
       params_(StageParams(config, range)),
       master_(TotalSize(params_)),
       moment1_(master_.size()),
@@ -120,10 +106,11 @@ std::shared_ptr<const StageWeights> OptimizerState::MakeWeights(const kernels::K
   const auto pack = [&](int index, int64_t rows, int64_t cols) {
     return PackedWeight(kernels, parallel, master_.data() + offsets_[index], rows, cols);
   };
-  const auto copy = [&](int index) {
-    return CopyOf(master_.data() + offsets_[index], params_[index].size());
+  const auto copy = [&](int index, int64_t size) {
+    return CopyOf(master_.data() + offsets_[index], size);
   };
   const int64_t hidden = config_.hidden_size;
+  const LayerTensors& tensors = layer_tensors_;
 
   auto weights = std::make_shared<StageWeights>();
   weights->version = version;
@@ -131,15 +118,20 @@ std::shared_ptr<const StageWeights> OptimizerState::MakeWeights(const kernels::K
   for (int64_t i = 0; i < range_.layer_end - range_.layer_begin; ++i) {
     const int first = layer_index(i);
     LayerWeights& layer = weights->layers.emplace_back();
-    layer.input_norm = copy(first + kInputNorm);
-    layer.qkv = pack(first + kQuery, config_.qkv_width(), hidden);
-    layer.attention_out = pack(first + kAttentionOut, hidden, config_.q_width());
-    layer.post_attention_norm = copy(first + kPostAttentionNorm);
-    layer.gate_up = pack(first + kGate, 2 * config_.intermediate_size, hidden);
-    layer.down = pack(first + kDown, hidden, config_.intermediate_size);
+    layer.input_norm = copy(first + tensors.input_norm, hidden);
+    layer.qkv = pack(first + tensors.query, config_.qkv_width(), hidden);
+    if (config_.qkv_bias) layer.qkv_bias = copy(first + tensors.query_bias, config_.qkv_width());
+    if (config_.qk_norm) {
+      layer.query_norm = copy(first + tensors.query_norm, config_.head_dim);
+      layer.key_norm = copy(first + tensors.query_norm + 1, config_.head_dim);
+    }
+    layer.attention_out = pack(first + tensors.attention_out, hidden, config_.q_width());
+    layer.post_attention_norm = copy(first + tensors.post_attention_norm, hidden);
+    layer.gate_up = pack(first + tensors.gate, 2 * config_.intermediate_size, hidden);
+    layer.down = pack(first + tensors.down, hidden, config_.intermediate_size);
   }
   if (range_.last) {
-    weights->final_norm = copy(final_norm_);
+    weights->final_norm = copy(final_norm_, hidden);
     weights->head_is_embedding = head_ == embedding_ && range_.first;
     if (!weights->head_is_embedding) weights->head = pack(head_, config_.vocab_size, hidden);
   }

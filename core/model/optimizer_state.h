@@ -38,9 +38,12 @@ class OptimizerState {
   int embedding_index() const { return embedding_; }
   int final_norm_index() const { return final_norm_; }
   int head_index() const { return head_; }
-  // First of the layer's nine tensors, canonical order: input norm, q, k, v, o, post norm, gate,
-  // up, down. `layer` counts from this stage's first.
-  int layer_index(int64_t layer) const { return layer_begin_ + static_cast<int>(layer) * 9; }
+  // First of the layer's tensors, the others at the places of layer_tensors(). `layer` counts from
+  // this stage's first.
+  int layer_index(int64_t layer) const {
+    return layer_begin_ + static_cast<int>(layer) * layer_tensors_.count;
+  }
+  const LayerTensors& layer_tensors() const { return layer_tensors_; }
 
   // Adds the two accumulators of a tied embedding: gradient(embedding) + head, in this order.
   // `other_end` is the accumulator that came from the other end of the pipeline, null when this
@@ -78,6 +81,7 @@ class OptimizerState {
 
   const ModelConfig config_;
   const StageRange range_;
+  const LayerTensors layer_tensors_;
   const std::vector<ParamSpec> params_;
   std::vector<int64_t> offsets_;  // of each tensor in the arrays below
   int embedding_ = -1;

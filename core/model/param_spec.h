@@ -33,10 +33,26 @@ struct ParamSpec {
   int64_t size() const { return rows * cols; }
 };
 
-// All tensors of the model in canonical order: embedding; per layer input norm, q, k, v, o, post
-// attention norm, gate, up, down; final norm; head unless tied. q|k|v and gate|up follow each
-// other, so that a fused product's weights are one contiguous run of rows.
+// All tensors of the model in canonical order: embedding; per layer those of LayerTensors; final
+// norm; head unless tied.
 std::vector<ParamSpec> ModelParams(const ModelConfig& config);
+
+// Places of a layer's tensors in canonical order, counted from its first; -1: the model has none.
+// q|k|v, their biases and gate|up follow each other, so that a fused product's weights are one
+// contiguous run of rows.
+struct LayerTensors {
+  explicit LayerTensors(const ModelConfig& config);
+
+  int input_norm = -1;
+  int query = -1;       // key and value behind it
+  int query_bias = -1;  // key's and value's behind it
+  int query_norm = -1;  // key's behind it
+  int attention_out = -1;
+  int post_attention_norm = -1;
+  int gate = -1;  // up behind it
+  int down = -1;
+  int count = 0;
+};
 
 // The layers and ends that one pipeline stage holds.
 struct StageRange {
@@ -46,8 +62,11 @@ struct StageRange {
   bool last = false;   // holds final norm and head
 };
 
-// Layers spread as evenly as they go, earlier stages take the remainder.
-// REQUIRES: 1 <= stage_count <= layer_count.
+// Cuts the layers so that the costliest stage costs least. Cost is counted in weights of matrix
+// products, which is what a decode step reads and what a row's arithmetic grows with: a layer's,
+// and for the last stage the head's too. (An embedding is only looked up.) Of equal cuts, the one
+// that leaves most layers to the last stage; the others share evenly, earlier ones take the
+// remainder. REQUIRES: 1 <= stage_count <= layer_count.
 std::vector<StageRange> SplitStages(const ModelConfig& config, int64_t stage_count);
 
 // The tensors of one stage, in canonical order (canonical_begin stays global). A tied embedding is

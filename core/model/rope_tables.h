@@ -10,9 +10,7 @@ namespace lockstep {
 // on the configuration alone, so stages that make their own have the same bits. Immutable.
 class RopeTables {
  public:
-  explicit RopeTables(const ModelConfig& config)
-      : tables_(kernels::host::MakeRopeTables(config.context_length_max, config.head_dim,
-                                              config.rope_theta)) {}
+  explicit RopeTables(const ModelConfig& config);
 
   // [context_length_max, head_dim / 2].
   const float* cosine() const { return tables_.cosine.data(); }
@@ -21,6 +19,10 @@ class RopeTables {
  private:
   const kernels::host::RopeTables tables_;
 };
+
+// A frequency (radians a position) as `scaling` stretches it, with the rounding points of
+// transformers, which works in fp32.
+float StretchedFrequency(const Llama3RopeScaling& scaling, float frequency);
 
 }  // namespace lockstep
 

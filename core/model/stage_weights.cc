@@ -12,7 +12,8 @@ int64_t StageWeights::bytes() const {
   int64_t vectors = final_norm.size();
   int64_t total = embedding.bytes() + head.bytes();
   for (const LayerWeights& layer : layers) {
-    vectors += layer.input_norm.size() + layer.post_attention_norm.size();
+    vectors += layer.input_norm.size() + layer.qkv_bias.size() + layer.query_norm.size() +
+               layer.key_norm.size() + layer.post_attention_norm.size();
     total += layer.qkv.bytes() + layer.attention_out.bytes() + layer.gate_up.bytes() +
              layer.down.bytes();
   }

@@ -31,6 +31,9 @@ class PackedWeight {
 struct LayerWeights {
   Buffer<float> input_norm;           // [H]
   PackedWeight qkv;                   // [q_width + 2 kv_width, H]
+  Buffer<float> qkv_bias;             // [q_width + 2 kv_width], empty without
+  Buffer<float> query_norm;           // [head_dim], empty without
+  Buffer<float> key_norm;             // [head_dim], empty without
   PackedWeight attention_out;         // [H, q_width]
   Buffer<float> post_attention_norm;  // [H]
   PackedWeight gate_up;               // [2F, H]

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <vector>
 
 #include "kernels/cpu/adamw.h"
 #include "kernels/cpu/attention.h"
@@ -19,6 +20,7 @@
 #include "kernels/cpu/matmul_backward_weight.h"
 #include "kernels/cpu/rms_norm.h"
 #include "kernels/cpu/scratch.h"
+#include "kernels/cpu/token_columns.h"
 #include "kernels/fp_environment.h"
 
 namespace lockstep::kernels::cpu {
@@ -127,7 +129,76 @@ void CpuKernels<V>::RmsNormBackward(Parallel& parallel, const float* x, const fl
   });
   parallel.For(h, GrainRows(m), [&](int64_t begin, int64_t end) {
     FpEnvironment environment;
-    RmsNormBackwardWeightColumns<V>(x, inverse_rms, dy, datum_begins, h, begin, end, dweight);
+    const auto dy_row = [=](int64_t row) { return dy + row * h; };
+    RmsNormBackwardWeightColumns<V>(x, inverse_rms, dy_row, datum_begins, h, begin, end, dweight);
+  });
+}
+
+template <class V>
+void CpuKernels<V>::HeadNorm(Parallel& parallel, float* x, int64_t stride, const float* weight,
+                             int64_t m, int64_t heads, int64_t head_dim, float epsilon,
+                             float* before, float* inverse_rms) const {
+  const int64_t width = heads * head_dim;
+  parallel.For(m, GrainRows(width), [&](int64_t begin, int64_t end) {
+    FpEnvironment environment;
+    for (int64_t row = begin; row < end; ++row) {
+      float* kept = before + row * width;
+      std::copy_n(x + row * stride, width, kept);
+      for (int64_t head = 0; head < heads; ++head) {
+        const int64_t offset = head * head_dim;
+        inverse_rms[row * heads + head] =
+            RmsNormRow<V>(kept + offset, weight, head_dim, epsilon, x + row * stride + offset);
+      }
+    }
+  });
+}
+
+template <class V>
+void CpuKernels<V>::HeadNormBackward(Parallel& parallel, const float* before, const float* weight,
+                                     const float* inverse_rms,
+                                     absl::Span<const int64_t> datum_begins, int64_t heads,
+                                     int64_t head_dim, float* dx, int64_t stride,
+                                     float* dweight) const {
+  const int64_t m = datum_begins.back();
+  const auto head_row = [=](int64_t row) {
+    return dx + row / heads * stride + row % heads * head_dim;
+  };
+  // A row is a head of a token. The weight goes first: it needs what dx still holds.
+  std::vector<int64_t> begins;
+  for (const int64_t begin : datum_begins) begins.push_back(begin * heads);
+  parallel.For(head_dim, GrainRows(m * heads), [&](int64_t begin, int64_t end) {
+    FpEnvironment environment;
+    RmsNormBackwardWeightColumns<V>(before, inverse_rms, head_row, begins, head_dim, begin, end,
+                                    dweight);
+  });
+  parallel.For(m * heads, GrainRows(head_dim), [&](int64_t begin, int64_t end) {
+    FpEnvironment environment;
+    for (int64_t row = begin; row < end; ++row) {
+      RmsNormBackwardRow<V>(before + row * head_dim, weight, inverse_rms[row], head_row(row),
+                            head_dim, head_row(row));
+    }
+  });
+}
+
+template <class V>
+void CpuKernels<V>::AddBias(Parallel& parallel, const float* bias, int64_t m, int64_t n,
+                            float* y) const {
+  parallel.For(m, GrainRows(n), [&](int64_t begin, int64_t end) {
+    FpEnvironment environment;
+    for (int64_t row = begin; row < end; ++row) AddElements<V>(y + row * n, bias, n, y + row * n);
+  });
+}
+
+template <class V>
+void CpuKernels<V>::AddBiasBackward(Parallel& parallel, const float* dy,
+                                    absl::Span<const int64_t> datum_begins, int64_t n,
+                                    float* dbias) const {
+  parallel.For(n, GrainRows(datum_begins.back()), [&](int64_t begin, int64_t end) {
+    FpEnvironment environment;
+    AddTokenColumns<V>(datum_begins, begin, end, dbias,
+                       [=](int64_t row, int64_t column, auto lanes, V chain) {
+                         return chain + lanes.Load(dy + row * n + column);
+                       });
   });
 }
 

@@ -1,7 +1,6 @@
 #ifndef LOCKSTEP_KERNELS_CPU_RMS_NORM_H_
 #define LOCKSTEP_KERNELS_CPU_RMS_NORM_H_
 
-#include <algorithm>
 #include <cmath>
 #include <cstdint>
 
@@ -9,6 +8,7 @@
 #include "kernels/cpu/lanes.h"
 #include "kernels/cpu/math.h"
 #include "kernels/cpu/row_reduction.h"
+#include "kernels/cpu/token_columns.h"
 #include "kernels/shapes.h"
 
 namespace lockstep::kernels::cpu {
@@ -46,45 +46,16 @@ void RmsNormBackwardRow(const float* x, const float* weight, float inverse_rms, 
   });
 }
 
-// dweight[begin, end)(+=): per datum chunk one chain per column, finished chunks added ascending.
-template <class V>
-void RmsNormBackwardWeightColumns(const float* x, const float* inverse_rms, const float* dy,
+// dweight[begin, end)(+=) from rows x[h] and dy[h], row i of dy at dy_row(i).
+template <class V, class DyRow>
+void RmsNormBackwardWeightColumns(const float* x, const float* inverse_rms, DyRow dy_row,
                                   absl::Span<const int64_t> datum_begins, int64_t h, int64_t begin,
                                   int64_t end, float* dweight) {
-  // Chains side by side, enough to hide the latency of an FMA.
-  constexpr int64_t kVectors = 8;
-  constexpr int64_t kColumns = kVectors * V::kLanes;
-  const auto add_chunk = [&](int64_t column, int64_t first, int64_t count) {
-    V chains[kVectors];
-    for (V& chain : chains) chain = V::Zero();
-    const int64_t columns = std::min(kColumns, end - column);
-    for (int64_t row = first; row < first + count; ++row) {
-      const V r = V::Broadcast(inverse_rms[row]);
-      const int64_t offset = row * h + column;
-      const auto extend = [&](int64_t v, auto lanes) {
-        const int64_t i = offset + v * V::kLanes;
-        chains[v] = Fma(lanes.Load(dy + i), lanes.Load(x + i) * r, chains[v]);
-      };
-      if (columns == kColumns) {
-        for (int64_t v = 0; v < kVectors; ++v) extend(v, AllLanes<V>{});
-      } else {
-        for (int64_t v = 0; v * V::kLanes < columns; ++v) {
-          extend(v, FirstLanes<V>{std::min(V::kLanes, columns - v * V::kLanes)});
-        }
-      }
-    }
-    ForEachVector<V>(columns, [&](int64_t i, auto lanes) {
-      float* out = dweight + column + i;
-      lanes.Store(Finish(lanes.Load(out) + chains[i / V::kLanes]), out);
-    });
-  };
-  for (int64_t column = begin; column < end; column += kColumns) {
-    for (size_t datum = 0; datum + 1 < datum_begins.size(); ++datum) {
-      for (int64_t t = datum_begins[datum]; t < datum_begins[datum + 1]; t += kTokenChunk) {
-        add_chunk(column, t, std::min(kTokenChunk, datum_begins[datum + 1] - t));
-      }
-    }
-  }
+  AddTokenColumns<V>(
+      datum_begins, begin, end, dweight, [&](int64_t row, int64_t column, auto lanes, V chain) {
+        const V r = V::Broadcast(inverse_rms[row]);
+        return Fma(lanes.Load(dy_row(row) + column), lanes.Load(x + row * h + column) * r, chain);
+      });
 }
 
 }  // namespace lockstep::kernels::cpu

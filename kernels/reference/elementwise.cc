@@ -1,12 +1,30 @@
-// Operations whose outputs depend on one element each: Add, SiluMul, Exp, Log.
+// Operations whose outputs depend on one element each: AddBias, Add, SiluMul, Exp, Log. The
+// gradient of a bias is a reduction over tokens.
 
 #include <cmath>
 
 #include "kernels/fp_environment.h"
 #include "kernels/reference/reference_kernels.h"
 #include "kernels/reference/scalar.h"
+#include "kernels/reference/token_reduction.h"
 
 namespace lockstep::kernels::reference {
+
+void ReferenceKernels::AddBias(Parallel& /*parallel*/, const float* bias, int64_t m, int64_t n,
+                               float* y) const {
+  FpEnvironment environment;
+  for (int64_t i = 0; i < m * n; ++i) y[i] = Finish(y[i] + bias[i % n]);
+}
+
+void ReferenceKernels::AddBiasBackward(Parallel& /*parallel*/, const float* dy,
+                                       absl::Span<const int64_t> datum_begins, int64_t n,
+                                       float* dbias) const {
+  FpEnvironment environment;
+  for (int64_t j = 0; j < n; ++j) {
+    dbias[j] = AddTokens(datum_begins, dbias[j],
+                         [&](int64_t row, float chain) { return chain + dy[row * n + j]; });
+  }
+}
 
 void ReferenceKernels::Add(Parallel& /*parallel*/, const float* a, const float* b, int64_t n,
                            float* y) const {

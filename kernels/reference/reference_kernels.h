@@ -39,6 +39,19 @@ class ReferenceKernels final : public Kernels {
                        absl::Span<const int64_t> datum_begins, int64_t h, float* dx,
                        float* dweight) const override;
 
+  void HeadNorm(Parallel& parallel, float* x, int64_t stride, const float* weight, int64_t m,
+                int64_t heads, int64_t head_dim, float epsilon, float* before,
+                float* inverse_rms) const override;
+  void HeadNormBackward(Parallel& parallel, const float* before, const float* weight,
+                        const float* inverse_rms, absl::Span<const int64_t> datum_begins,
+                        int64_t heads, int64_t head_dim, float* dx, int64_t stride,
+                        float* dweight) const override;
+
+  void AddBias(Parallel& parallel, const float* bias, int64_t m, int64_t n,
+               float* y) const override;
+  void AddBiasBackward(Parallel& parallel, const float* dy, absl::Span<const int64_t> datum_begins,
+                       int64_t n, float* dbias) const override;
+
   void Add(Parallel& parallel, const float* a, const float* b, int64_t n, float* y) const override;
 
   void Rope(Parallel& parallel, float* x, int64_t stride, int64_t heads, int64_t head_dim,

@@ -25,63 +25,64 @@ namespace {
 constexpr uint64_t kWeightsSeed = 21;
 constexpr int kSteps = 10;
 
-const std::string& ModelDirectory(bool tied) {
+const std::string& ModelDirectory(TinyFamily family) {
   static const TempDirectory* const kRoot = new TempDirectory;
-  static const auto write = [](bool tied) {
-    auto* path = new std::string(kRoot->PathOf(tied ? "tied" : "untied"));
-    const absl::Status written = WriteTinyModel(*path, TinyModelConfig(tied), kWeightsSeed);
+  static auto* const kPaths = new std::map<TinyFamily, std::string>;
+  std::string& path = (*kPaths)[family];
+  if (path.empty()) {
+    path = kRoot->PathOf(Name(family));
+    const absl::Status written = WriteTinyModel(path, TinyModelConfig(family), kWeightsSeed);
     LOCKSTEP_CHECK(written.ok()) << written.ToString();
-    return path;
-  };
-  static const std::string* const kTied = write(true);
-  static const std::string* const kUntied = write(false);
-  return tied ? *kTied : *kUntied;
+  }
+  return path;
 }
 
-const std::vector<StepTrace>& Baseline(bool tied) {
-  static const auto run = [](bool tied) {
-    return new std::vector<StepTrace>(
-        RunTraining(TrainingVariants().front(), kSteps, ModelDirectory(tied)));
-  };
-  static const auto* const kTied = run(true);
-  static const auto* const kUntied = run(false);
-  return tied ? *kTied : *kUntied;
+const std::vector<StepTrace>& Baseline(TinyFamily family) {
+  static auto* const kTraces = new std::map<TinyFamily, std::vector<StepTrace>>;
+  std::vector<StepTrace>& traces = (*kTraces)[family];
+  if (traces.empty()) {
+    traces = RunTraining(TrainingVariants().front(), kSteps, ModelDirectory(family));
+  }
+  return traces;
 }
 
-class TrainingInvarianceTest : public testing::TestWithParam<std::tuple<TrainingVariant, bool>> {};
+class TrainingInvarianceTest
+    : public testing::TestWithParam<std::tuple<TrainingVariant, TinyFamily>> {};
 
 TEST_P(TrainingInvarianceTest, SameBitsAsTheBaseline) {
-  const auto& [variant, tied] = GetParam();
+  const auto& [variant, family] = GetParam();
   const BitComparison comparison =
-      Compare(RunTraining(variant, kSteps, ModelDirectory(tied)), Baseline(tied));
+      Compare(RunTraining(variant, kSteps, ModelDirectory(family)), Baseline(family));
   EXPECT_TRUE(comparison.Same());
   EXPECT_GT(comparison.compared(), 4000);
 }
 
-// Every variant of the tied model. The untied one is another head and another way for the
-// pipeline's ends to work together, so it runs where there are two ends; the slow reference adds
-// nothing there.
-std::vector<std::tuple<TrainingVariant, bool>> Cases() {
-  std::vector<std::tuple<TrainingVariant, bool>> cases;
+// Every variant of the tied model. An untied one is another head and another way for the pipeline's
+// ends to work together, and the other families have tensors of their own in every layer, so they
+// run where there are two ends; the slow reference adds nothing there.
+std::vector<std::tuple<TrainingVariant, TinyFamily>> Cases() {
+  std::vector<std::tuple<TrainingVariant, TinyFamily>> cases;
   for (const TrainingVariant& variant : TrainingVariants()) {
-    cases.emplace_back(variant, true);
     const bool slow = variant.config.instruction_set == kernels::InstructionSet::kReference;
-    if (variant.config.stages > 1 && !slow) cases.emplace_back(variant, false);
+    for (const TinyFamily family : kTinyFamilies) {
+      const bool two_ends = variant.config.stages > 1 && !slow;
+      if (family == TinyFamily::kTied || two_ends) cases.emplace_back(variant, family);
+    }
   }
   return cases;
 }
 
 INSTANTIATE_TEST_SUITE_P(Variants, TrainingInvarianceTest, testing::ValuesIn(Cases()),
                          [](const auto& info) {
-                           return absl::StrCat(std::get<0>(info.param).name,
-                                               std::get<1>(info.param) ? "_tied" : "_untied");
+                           return absl::StrCat(std::get<0>(info.param).name, "_",
+                                               Name(std::get<1>(info.param)));
                          });
 
 TEST(TrainingBaselineTest, IsWorthComparing) {
-  for (const bool tied : {true, false}) {
+  for (const TinyFamily family : kTinyFamilies) {
     std::set<std::string> digests;
     std::set<StateId> states;
-    for (const StepTrace& trace : Baseline(tied)) {
+    for (const StepTrace& trace : Baseline(family)) {
       digests.insert(trace.weights_digest);
       digests.insert(trace.moments_digest);
       states.insert(trace.weights.state_id);
@@ -96,7 +97,7 @@ TEST(TrainingBaselineTest, IsWorthComparing) {
 // Field notes B3: packed data do not leak. Another neighbour leaves a datum's log-probs alone.
 TEST(TrainingPackingTest, ANeighbourChangesNothing) {
   EngineConfig config = TrainingVariants().front().config;
-  config.model_directory = ModelDirectory(true);
+  config.model_directory = ModelDirectory(TinyFamily::kTied);
   ForwardBackwardRequest request;
   request.call = {"packing", 1};
   request.data = ScriptedStep(0).data;

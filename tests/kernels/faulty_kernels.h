@@ -65,6 +65,30 @@ class FaultyKernels final : public Kernels {
     inner_.RmsNormBackward(parallel, x, weight, inverse_rms, dy, datum_begins, h, dx, dweight);
     Spoil("RmsNormBackward", dx, datum_begins.back() * h);
   }
+  void HeadNorm(Parallel& parallel, float* x, int64_t stride, const float* weight, int64_t m,
+                int64_t heads, int64_t head_dim, float epsilon, float* before,
+                float* inverse_rms) const override {
+    inner_.HeadNorm(parallel, x, stride, weight, m, heads, head_dim, epsilon, before, inverse_rms);
+    Spoil("HeadNorm", x, heads * head_dim);
+  }
+  void HeadNormBackward(Parallel& parallel, const float* before, const float* weight,
+                        const float* inverse_rms, absl::Span<const int64_t> datum_begins,
+                        int64_t heads, int64_t head_dim, float* dx, int64_t stride,
+                        float* dweight) const override {
+    inner_.HeadNormBackward(parallel, before, weight, inverse_rms, datum_begins, heads, head_dim,
+                            dx, stride, dweight);
+    Spoil("HeadNormBackward", dweight, head_dim);
+  }
+  void AddBias(Parallel& parallel, const float* bias, int64_t m, int64_t n,
+               float* y) const override {
+    inner_.AddBias(parallel, bias, m, n, y);
+    Spoil("AddBias", y, m * n);
+  }
+  void AddBiasBackward(Parallel& parallel, const float* dy, absl::Span<const int64_t> datum_begins,
+                       int64_t n, float* dbias) const override {
+    inner_.AddBiasBackward(parallel, dy, datum_begins, n, dbias);
+    Spoil("AddBiasBackward", dbias, n);
+  }
   void Add(Parallel& parallel, const float* a, const float* b, int64_t n, float* y) const override {
     inner_.Add(parallel, a, b, n, y);
     Spoil("Add", y, n);

@@ -34,10 +34,11 @@ TEST_P(PlantedFaultTest, IsNamed) {
 INSTANTIATE_TEST_SUITE_P(
     EveryOperation, PlantedFaultTest,
     testing::Values("Pack", "MatMul", "MatMulBackwardInput", "MatMulBackwardWeight", "Embedding",
-                    "EmbeddingBackward", "RmsNorm", "RmsNormBackward", "Add", "Rope",
-                    "RopeBackward", "StoreKv", "Attention", "AttentionBackward", "SiluMul",
-                    "SiluMulBackward", "LogProb", "LogProbBackward", "Probabilities",
-                    "SumOfSquares", "AdamW", "Digest", "Exp", "Log"),
+                    "EmbeddingBackward", "RmsNorm", "RmsNormBackward", "HeadNorm",
+                    "HeadNormBackward", "AddBias", "AddBiasBackward", "Add", "Rope", "RopeBackward",
+                    "StoreKv", "Attention", "AttentionBackward", "SiluMul", "SiluMulBackward",
+                    "LogProb", "LogProbBackward", "Probabilities", "SumOfSquares", "AdamW",
+                    "Digest", "Exp", "Log"),
     [](const testing::TestParamInfo<const char*>& info) { return std::string(info.param); });
 
 TEST(SelfTestTest, NamesIndexAndBothPatterns) {

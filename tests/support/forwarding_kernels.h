@@ -57,6 +57,25 @@ class ForwardingKernels : public kernels::Kernels {
                        float* dweight) const override {
     to_.RmsNormBackward(p, x, weight, inverse_rms, dy, data, h, dx, dweight);
   }
+  void HeadNorm(Parallel& p, float* x, int64_t stride, const float* weight, int64_t m,
+                int64_t heads, int64_t head_dim, float epsilon, float* before,
+                float* inverse_rms) const override {
+    to_.HeadNorm(p, x, stride, weight, m, heads, head_dim, epsilon, before, inverse_rms);
+  }
+  void HeadNormBackward(Parallel& p, const float* before, const float* weight,
+                        const float* inverse_rms, Span<int64_t> data, int64_t heads,
+                        int64_t head_dim, float* dx, int64_t stride,
+                        float* dweight) const override {
+    to_.HeadNormBackward(p, before, weight, inverse_rms, data, heads, head_dim, dx, stride,
+                         dweight);
+  }
+  void AddBias(Parallel& p, const float* bias, int64_t m, int64_t n, float* y) const override {
+    to_.AddBias(p, bias, m, n, y);
+  }
+  void AddBiasBackward(Parallel& p, const float* dy, Span<int64_t> data, int64_t n,
+                       float* dbias) const override {
+    to_.AddBiasBackward(p, dy, data, n, dbias);
+  }
   void Add(Parallel& p, const float* a, const float* b, int64_t n, float* y) const override {
     to_.Add(p, a, b, n, y);
   }

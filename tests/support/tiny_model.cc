@@ -2,15 +2,43 @@
 
 #include <algorithm>
 
+#include "absl/strings/match.h"
 #include "core/model/hf_directory.h"
 #include "core/model/init_model.h"
 #include "core/model/philox.h"
 
 namespace lockstep {
 
-ModelConfig TinyModelConfig(bool tied, int64_t layer_count) {
+std::string Name(TinyFamily family) {
+  switch (family) {
+    case TinyFamily::kTied:
+      return "tied";
+    case TinyFamily::kUntied:
+      return "untied";
+    case TinyFamily::kQwen2:
+      return "qwen2";
+    case TinyFamily::kQwen3:
+      return "qwen3";
+  }
+  return "";
+}
+
+ModelConfig TinyModelConfig(TinyFamily family, int64_t layer_count) {
   ModelConfig config;
   config.architecture = "LlamaForCausalLM";
+  config.model_type = "llama";
+  config.tie_word_embeddings = family == TinyFamily::kTied || family == TinyFamily::kQwen3;
+  if (family == TinyFamily::kQwen2) {
+    config.architecture = "Qwen2ForCausalLM";
+    config.model_type = "qwen2";
+    config.qkv_bias = true;
+  }
+  if (family == TinyFamily::kQwen3) {
+    config.architecture = "Qwen3ForCausalLM";
+    config.model_type = "qwen3";
+    config.qk_norm = true;
+    config.rope_scaling = {.factor = 4, .original_context = 64};
+  }
   config.vocab_size = kTinyVocabSize;
   config.hidden_size = 32;
   config.intermediate_size = 52;
@@ -21,14 +49,13 @@ ModelConfig TinyModelConfig(bool tied, int64_t layer_count) {
   config.context_length_max = 512;
   config.rms_norm_epsilon = 1e-5f;
   config.rope_theta = 1000;
-  config.tie_word_embeddings = tied;
   config.bos_token_id = 1;
   config.eos_token_ids = {2};
   return config;
 }
 
 void FillTinyTensor(const ParamSpec& spec, uint64_t seed, float* values) {
-  const bool norm = spec.rank == 1;
+  const bool norm = absl::EndsWith(spec.name, "norm.weight");
   FillNormal(seed, spec.canonical_begin, spec.size(), 0.25, values);
   if (!norm) return;
   for (int64_t i = 0; i < spec.size(); ++i) values[i] += 1.0f;

@@ -1,5 +1,5 @@
-// A Llama small enough that the reference kernels run it in milliseconds, with every feature of a
-// large one: grouped queries, an attention width other than the hidden size, a vocabulary and an
+// Models small enough that the reference kernels run it in milliseconds, with every feature of a
+// a large one: grouped queries, an attention width other than the hidden size, a vocabulary and an
 // MLP that fill no panel, tied or untied. Pure functions.
 #ifndef LOCKSTEP_TESTS_SUPPORT_TINY_MODEL_H_
 #define LOCKSTEP_TESTS_SUPPORT_TINY_MODEL_H_
@@ -17,8 +17,19 @@ namespace lockstep {
 
 inline constexpr int64_t kTinyVocabSize = 67;
 
+// Llama with its head tied to the embedding or not; Qwen2 (biases, untied); Qwen3 (norms of query
+// and key, tied, and Llama 3.1's stretched RoPE beside them).
+enum class TinyFamily { kTied, kUntied, kQwen2, kQwen3 };
+inline constexpr TinyFamily kTinyFamilies[] = {TinyFamily::kTied, TinyFamily::kUntied,
+                                               TinyFamily::kQwen2, TinyFamily::kQwen3};
+// "tied", "untied", "qwen2", "qwen3".
+std::string Name(TinyFamily family);
+
 // Vocabulary 67, hidden 32, 4 heads of 16 over 2 KV heads, MLP 52, context 512, EOS 2.
-ModelConfig TinyModelConfig(bool tied, int64_t layer_count = 3);
+ModelConfig TinyModelConfig(TinyFamily family, int64_t layer_count = 3);
+inline ModelConfig TinyModelConfig(bool tied, int64_t layer_count = 3) {
+  return TinyModelConfig(tied ? TinyFamily::kTied : TinyFamily::kUntied, layer_count);
+}
 
 // Elements of one tensor, a function of (spec, seed) alone: norm weights around 1, matrices wide
 // enough that attention is far from uniform and logits are nats apart.

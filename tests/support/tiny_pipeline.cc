@@ -22,7 +22,7 @@ const kernels::Kernels& FastestKernels() {
 }
 
 TinyPipeline::TinyPipeline(const TinyPipelineOptions& options)
-    : config_(TinyModelConfig(options.tied)) {
+    : config_(TinyModelConfig(options.family)) {
   const TempDirectory directory;
   const std::string model = directory.PathOf("model");
   const absl::Status written = WriteTinyModel(model, config_, options.seed, options.huge_tensor);

@@ -12,11 +12,12 @@
 #include "core/pipeline/pipeline.h"
 #include "core/pipeline/step_plan.h"
 #include "core/request/train_request.h"
+#include "tests/support/tiny_model.h"
 
 namespace lockstep {
 
 struct TinyPipelineOptions {
-  bool tied = true;
+  TinyFamily family = TinyFamily::kTied;
   int64_t stages = 1;
   int64_t threads = 1;
   int64_t kv_page_count = 64;

@@ -1,4 +1,4 @@
-// Goal: logits, log-probs, loss and every gradient are those of transformers' LlamaForCausalLM, to
+// Goal: logits, log-probs, loss and every gradient are those of transformers, for each family, to
 // within rounding. Method: directories that transformers itself wrote (tests/golden), loaded and
 // run through Forward, Head and Backward under both backends.
 //
@@ -60,6 +60,8 @@ class Golden {
         config_(*ReadModelConfig(directory_)) {}
 
   const ModelConfig& config() const { return config_; }
+  // The same model with RoPE as if it were not stretched.
+  void Unscale() { config_.rope_scaling.reset(); }
   std::vector<float> Floats(const std::string& name) const { return Values<float>(file_, name); }
   const SafetensorsFile& file() const { return file_; }
 
@@ -92,7 +94,7 @@ class Golden {
  private:
   const std::string directory_;
   const SafetensorsFile file_;
-  const ModelConfig config_;
+  ModelConfig config_;
 };
 
 // All that the fixture holds, computed by us. `spoil` may change the weights first.
@@ -169,14 +171,22 @@ class GoldenTest : public testing::TestWithParam<std::tuple<const char*, Instruc
 
 TEST_P(GoldenTest, ReadsTheConfigThatTransformersWrote) {
   const ModelConfig& config = golden_.config();
-  EXPECT_EQ(config.architecture, "LlamaForCausalLM");
+  const std::string name = std::get<0>(GetParam());
+  EXPECT_EQ(config.architecture, name == "mistral" ? "MistralForCausalLM"
+                                 : name == "qwen2" ? "Qwen2ForCausalLM"
+                                 : name == "qwen3" ? "Qwen3ForCausalLM"
+                                                   : "LlamaForCausalLM");
   EXPECT_EQ(config.vocab_size, 67);
-  EXPECT_EQ(config.hidden_size, 48);
+  EXPECT_EQ(config.hidden_size, name == "qwen2" ? 64 : 48);
   EXPECT_EQ(config.head_dim, 16);
   EXPECT_EQ(config.kv_head_count, 2);
   EXPECT_EQ(config.rope_theta, 500);
   EXPECT_EQ(config.rms_norm_epsilon, 1e-5f);
-  EXPECT_EQ(config.tie_word_embeddings, golden_.file().path().find("untied") == std::string::npos);
+  EXPECT_EQ(config.rope_scaling.has_value(), name == "llama3_rope");
+  EXPECT_EQ(config.qkv_bias, name == "qwen2");
+  EXPECT_EQ(config.qk_norm, name == "qwen3");
+  EXPECT_EQ(config.tie_word_embeddings,
+            name == "llama_tied" || name == "llama3_rope" || name == "qwen3");
 }
 
 TEST_P(GoldenTest, EveryResultIsTransformersWithinRounding) {
@@ -191,12 +201,35 @@ TEST_P(GoldenTest, EveryResultIsTransformersWithinRounding) {
 TEST_P(GoldenTest, NegativeControlOneWeightOffByAThousandth) {
   const Results results = Compute(golden_, set_, [](OptimizerState& state) {
     if (state.head_index() < 0) return;
-    const int index = state.layer_index(0) + 4;
+    const int index = state.layer_index(0) + state.layer_tensors().attention_out;
     float* weights = state.master(index);
     float* largest = std::max_element(weights, weights + state.params()[index].size());
     *largest *= 1.001f;
   });
   EXPECT_FALSE(WithinRounding(results, golden_));
+}
+
+// The small tensors that one family alone has, and the stretching of RoPE.
+TEST(GoldenFamilyTest, NegativeControls) {
+  const auto set = InstructionSet::kReference;
+  const Golden qwen2("qwen2");
+  EXPECT_FALSE(WithinRounding(Compute(qwen2, set,
+                                      [](OptimizerState& state) {
+                                        state.master(state.layer_index(0) +
+                                                     state.layer_tensors().query_bias)[0] += 0.01f;
+                                      }),
+                              qwen2));
+  const Golden qwen3("qwen3");
+  EXPECT_FALSE(WithinRounding(Compute(qwen3, set,
+                                      [](OptimizerState& state) {
+                                        state.master(state.layer_index(0) +
+                                                     state.layer_tensors().query_norm + 1)[3] +=
+                                            0.01f;
+                                      }),
+                              qwen3));
+  Golden llama3("llama3_rope");
+  llama3.Unscale();
+  EXPECT_FALSE(WithinRounding(Compute(llama3, set), llama3));
 }
 
 // Rows of q and k taken as pairs (2i, 2i + 1): the layout of GGUF, and of the Llama paper.
@@ -221,15 +254,15 @@ TEST_P(GoldenTest, NegativeControlOtherRotaryPairs) {
   EXPECT_FALSE(WithinRounding(results, golden_));
 }
 
-INSTANTIATE_TEST_SUITE_P(Fixtures, GoldenTest,
-                         testing::Combine(testing::Values("llama_tied", "llama_untied"),
-                                          testing::Values(InstructionSet::kReference,
-                                                          InstructionSet::kAvx2)),
-                         [](const auto& info) {
-                           return absl::StrCat(
-                               std::get<0>(info.param), "_",
-                               std::string(kernels::InstructionSetName(std::get<1>(info.param))));
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    Fixtures, GoldenTest,
+    testing::Combine(testing::Values("llama_tied", "llama_untied", "llama3_rope", "mistral",
+                                     "qwen2", "qwen3"),
+                     testing::Values(InstructionSet::kReference, InstructionSet::kAvx2)),
+    [](const auto& info) {
+      return absl::StrCat(std::get<0>(info.param), "_",
+                          std::string(kernels::InstructionSetName(std::get<1>(info.param))));
+    });
 
 }  // namespace
 }  // namespace lockstep

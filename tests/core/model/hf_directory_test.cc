@@ -275,10 +275,42 @@ TEST_F(HfDirectoryTest, RefusesTensorsThatAreNotTheModels) {
   EXPECT_TRUE(
       IsError(Open(), kInvalid, {"model.layers.0.mlp.up_proj.weight", "[32, 52]", "[52, 32]"}));
 
-  Tensors half = TensorsOf(config_, "BF16");
-  half[norm_].dtype = "F16";
-  WriteSingle(half);
-  EXPECT_TRUE(IsError(Open(), kLacking, {norm_, "F16"}));
+  Tensors other = TensorsOf(config_, "BF16");
+  other[norm_].dtype = "I16";
+  WriteSingle(other);
+  EXPECT_TRUE(IsError(Open(), kLacking, {norm_, "I16"}));
+}
+
+// Every binary16 but infinities and NaN, by the definition: sign, exponent, fraction.
+TEST_F(HfDirectoryTest, WidensF16Exactly) {
+  std::vector<uint16_t> bits;
+  std::vector<float> expected;
+  for (uint32_t i = 0; i < 0x10000; ++i) {
+    const uint32_t exponent = i >> 10 & 0x1f;
+    if (exponent == 0x1f) continue;
+    const double fraction = (i & 0x3ff) / 1024.0;
+    const double magnitude = exponent == 0
+                                 ? std::ldexp(fraction, -14)
+                                 : std::ldexp(1 + fraction, static_cast<int>(exponent) - 15);
+    bits.push_back(static_cast<uint16_t>(i));
+    expected.push_back(static_cast<float>(i >> 15 != 0 ? -magnitude : magnitude));
+  }
+  const ParamSpec spec = ModelParams(config_).front();  // [67, 32]
+  for (size_t begin = 0; begin < bits.size(); begin += spec.size()) {
+    const size_t count = std::min<size_t>(spec.size(), bits.size() - begin);
+    std::vector<uint16_t> part(spec.size(), 0);
+    std::copy_n(&bits[begin], count, part.begin());
+    Tensors tensors = TensorsOf(config_);
+    tensors[spec.name].dtype = "F16";
+    tensors[spec.name].bytes.assign(reinterpret_cast<const char*>(part.data()), 2 * part.size());
+    WriteSingle(tensors);
+    const auto opened = HfDirectory::Open(directory_.path(), config_);
+    ASSERT_TRUE(opened.ok()) << opened.status();
+    std::vector<float> values(spec.size());
+    ASSERT_TRUE(opened->Read(spec, values.data()).ok());
+    EXPECT_TRUE(SameBits(std::vector<float>(values.begin(), values.begin() + count),
+                         std::vector<float>(&expected[begin], &expected[begin] + count)));
+  }
 }
 
 TEST_F(HfDirectoryTest, ToleratesWhatSomeExportersAdd) {

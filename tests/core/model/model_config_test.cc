@@ -88,6 +88,83 @@ TEST(ModelConfigTest, ReadsBothSpellings) {
   }
 }
 
+TEST(ModelConfigTest, ReadsEveryFamily) {
+  struct Family {
+    const char* architecture;
+    const char* model_type;
+    bool qkv_bias;
+    bool qk_norm;
+  };
+  for (const Family& family : {Family{"LlamaForCausalLM", "llama", false, false},
+                               Family{"MistralForCausalLM", "mistral", false, false},
+                               Family{"Qwen2ForCausalLM", "qwen2", true, false},
+                               Family{"Qwen3ForCausalLM", "qwen3", false, true}}) {
+    json spelling = CurrentSpelling();
+    spelling["architectures"] = {family.architecture};
+    spelling["model_type"] = family.model_type;
+    const auto config = Read(spelling);
+    ASSERT_TRUE(config.ok()) << config.status();
+    EXPECT_EQ(config->architecture, family.architecture);
+    EXPECT_EQ(config->model_type, family.model_type);
+    EXPECT_EQ(config->qkv_bias, family.qkv_bias);
+    EXPECT_EQ(config->qk_norm, family.qk_norm);
+
+    spelling["model_type"] = "bert";
+    EXPECT_EQ(Read(spelling).status().code(), absl::StatusCode::kInvalidArgument);
+  }
+}
+
+// Where transformers has a default of the family's own, a file must spell the value out.
+TEST(ModelConfigTest, OtherFamiliesDefaultsAreNotGuessed) {
+  for (const char* name : {"num_key_value_heads", "max_position_embeddings", "head_dim"}) {
+    json spelling = CurrentSpelling();
+    spelling["architectures"] = {"Qwen3ForCausalLM"};
+    spelling["model_type"] = "qwen3";
+    spelling.erase(name);
+    const absl::Status status = Read(spelling).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << name;
+    EXPECT_NE(status.message().find(name), std::string::npos) << status;
+  }
+}
+
+TEST(ModelConfigTest, ReadsLlama3ScalingInBothSpellings) {
+  const json scaling = {{"rope_type", "llama3"},
+                        {"factor", 32.0},
+                        {"low_freq_factor", 1.0},
+                        {"high_freq_factor", 4.0},
+                        {"original_max_position_embeddings", 8192}};
+  json older = OlderSpelling();
+  older["rope_scaling"] = scaling;
+  json current = CurrentSpelling();
+  current["rope_parameters"].update(scaling);
+  for (const json& spelling : {older, current}) {
+    const auto config = Read(spelling);
+    ASSERT_TRUE(config.ok()) << config.status();
+    EXPECT_EQ(config->rope_theta, 50000);
+    ASSERT_TRUE(config->rope_scaling.has_value());
+    EXPECT_EQ(config->rope_scaling->factor, 32);
+    EXPECT_EQ(config->rope_scaling->low_frequency_factor, 1);
+    EXPECT_EQ(config->rope_scaling->high_frequency_factor, 4);
+    EXPECT_EQ(config->rope_scaling->original_context, 8192);
+  }
+  for (const char* name :
+       {"factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings"}) {
+    json incomplete = older;
+    incomplete["rope_scaling"].erase(name);
+    EXPECT_EQ(Read(incomplete).status().code(), absl::StatusCode::kInvalidArgument) << name;
+  }
+  older["rope_scaling"]["high_freq_factor"] = 1.0;
+  EXPECT_EQ(Read(older).status().code(), absl::StatusCode::kInvalidArgument);
+}
+
+TEST(ModelConfigTest, AWindowThatIsNotUsedOrNeverEndsIsNone) {
+  json unused = CurrentSpelling();
+  unused["use_sliding_window"] = false;
+  unused["sliding_window"] = 64;
+  EXPECT_TRUE(Read(unused).ok()) << Read(unused).status();
+  EXPECT_TRUE(ReadWith("sliding_window", 128).ok()) << "as long as the context";
+}
+
 TEST(ModelConfigTest, AbsentFieldsTakeTheDefaultsOfTransformers) {
   json minimal = OlderSpelling();
   for (const char* name :
@@ -151,7 +228,7 @@ constexpr absl::StatusCode kInvalid = absl::StatusCode::kInvalidArgument;
 INSTANTIATE_TEST_SUITE_P(
     Fields, ModelConfigRefusalTest,
     testing::ValuesIn(std::vector<Refusal>{
-        {"architectures", {"MistralForCausalLM"}, kLacking},
+        {"architectures", {"GemmaForCausalLM"}, kLacking},
         {"architectures", {"LlamaForCausalLM", "Other"}, kLacking},
         {"architectures", nullptr, kInvalid},
         {"model_type", "mistral", kInvalid},
@@ -160,14 +237,14 @@ INSTANTIATE_TEST_SUITE_P(
         {"mlp_bias", true, kLacking},
         {"rope_interleaved", true, kLacking},
         {"hidden_act", "gelu", kLacking},
-        {"sliding_window", 4096, kLacking},
+        {"sliding_window", 64, kLacking},
+        {"sliding_window", "64", kInvalid},
         {"quantization_config", {{"quant_method", "gptq"}}, kLacking},
         {"attention_dropout", 0.1, kLacking},
         {"partial_rotary_factor", 0.5, kLacking},
         {"layer_types", {"full_attention", "sliding_attention"}, kLacking},
-        {"torch_dtype", "float16", kLacking},
         {"dtype", "float64", kLacking},
-        {"rope_scaling", {{"rope_type", "llama3"}, {"factor", 8.0}}, kLacking},
+        {"rope_scaling", {{"rope_type", "dynamic"}, {"factor", 8.0}}, kLacking},
         {"rope_scaling", {{"factor", 2.0}, {"type", "linear"}}, kLacking},
         {"rope_scaling", 2.0, kInvalid},
         {"rope_parameters", {{"rope_theta", 1e4}, {"rope_type", "yarn"}}, kLacking},

@@ -94,21 +94,19 @@ Outcome TrainOn(ModelRunner& runner, const std::vector<int>& micro_batches) {
 }
 
 ModelRunner MakeRunner(const kernels::Kernels& kernels, const ModelRunner::Options& options,
-                       bool tied) {
-  return ModelRunner(TinyModelConfig(tied), kernels, options,
+                       TinyFamily family) {
+  return ModelRunner(TinyModelConfig(family), kernels, options,
                      [](OptimizerState& state) { FillTinyWeights(23, state); });
 }
 
 const std::vector<int> kWhole = {6};
 
-const Outcome& Expected(bool tied) {
-  static const auto make = [](bool tied) {
-    ModelRunner runner = MakeRunner(KernelsOf(InstructionSet::kReference), {}, tied);
-    return new Outcome(TrainOn(runner, kWhole));
-  };
-  static const Outcome* const kTied = make(true);
-  static const Outcome* const kUntied = make(false);
-  return tied ? *kTied : *kUntied;
+const Outcome& Expected(TinyFamily family) {
+  static auto* const kOutcomes = new std::map<TinyFamily, Outcome>;
+  const auto found = kOutcomes->find(family);
+  if (found != kOutcomes->end()) return found->second;
+  ModelRunner runner = MakeRunner(KernelsOf(InstructionSet::kReference), {}, family);
+  return kOutcomes->emplace(family, TrainOn(runner, kWhole)).first->second;
 }
 
 testing::AssertionResult SameOutcome(const Outcome& actual, const Outcome& expected) {
@@ -135,17 +133,17 @@ testing::AssertionResult SameOutcome(const Outcome& actual, const Outcome& expec
 }
 
 class TrainingInvarianceTest
-    : public testing::TestWithParam<std::tuple<InstructionSet, /*tied=*/bool>> {
+    : public testing::TestWithParam<std::tuple<InstructionSet, TinyFamily>> {
  protected:
   const kernels::Kernels& Backend() const { return KernelsOf(std::get<0>(GetParam())); }
-  bool tied() const { return std::get<1>(GetParam()); }
+  TinyFamily family() const { return std::get<1>(GetParam()); }
   ModelRunner Runner(const ModelRunner::Options& options) const {
-    return MakeRunner(Backend(), options, tied());
+    return MakeRunner(Backend(), options, family());
   }
 };
 
 TEST_P(TrainingInvarianceTest, EveryTensorHasAGradient) {
-  for (const auto& [name, gradient] : Expected(tied()).gradients) {
+  for (const auto& [name, gradient] : Expected(family()).gradients) {
     EXPECT_TRUE(std::any_of(gradient.begin(), gradient.end(), [](float g) { return g != 0; }))
         << name;
     EXPECT_TRUE(std::all_of(gradient.begin(), gradient.end(), [](float g) {
@@ -162,28 +160,29 @@ TEST_P(TrainingInvarianceTest, MicroBatches) {
   }
   for (const std::vector<int>& split : splits) {
     ModelRunner runner = Runner({});
-    EXPECT_TRUE(SameOutcome(TrainOn(runner, split), Expected(tied()))) << split.size() << " parts";
+    EXPECT_TRUE(SameOutcome(TrainOn(runner, split), Expected(family())))
+        << split.size() << " parts";
   }
 }
 
 TEST_P(TrainingInvarianceTest, Stages) {
   for (const int64_t stages : {2, 3}) {
     ModelRunner runner = Runner({.stages = stages});
-    EXPECT_TRUE(SameOutcome(TrainOn(runner, {2, 4}), Expected(tied()))) << stages;
+    EXPECT_TRUE(SameOutcome(TrainOn(runner, {2, 4}), Expected(family()))) << stages;
   }
 }
 
 TEST_P(TrainingInvarianceTest, Threads) {
   for (const int threads : {2, 3}) {
     ModelRunner runner = Runner({.threads = threads});
-    EXPECT_TRUE(SameOutcome(TrainOn(runner, {3, 3}), Expected(tied()))) << threads;
+    EXPECT_TRUE(SameOutcome(TrainOn(runner, {3, 3}), Expected(family()))) << threads;
   }
 }
 
 TEST_P(TrainingInvarianceTest, PageSize) {
   for (const int64_t page_size : {8, 128}) {
     ModelRunner runner = Runner({.page_size = page_size});
-    EXPECT_TRUE(SameOutcome(TrainOn(runner, kWhole), Expected(tied()))) << page_size;
+    EXPECT_TRUE(SameOutcome(TrainOn(runner, kWhole), Expected(family()))) << page_size;
   }
 }
 
@@ -206,7 +205,7 @@ TEST_P(TrainingInvarianceTest, LogProbsAreThoseOfChunkedInference) {
                       datum.targets.data() + begin, log_sum_exp.data(), part.data(), nullptr);
     log_prob.insert(log_prob.end(), part.begin(), part.end());
   }
-  const std::vector<float>& all = Expected(tied()).statistics.log_prob;
+  const std::vector<float>& all = Expected(family()).statistics.log_prob;
   EXPECT_TRUE(SameBits(log_prob, absl::MakeConstSpan(all).subspan(3, length)));
 }
 
@@ -219,25 +218,22 @@ struct Trained {
   std::vector<float> log_prob;  // of the data, under the weights it ended with
 };
 
-Trained& TrainedExpectation(bool tied) {
-  static const auto make = [](bool tied) {
-    auto* trained =
-        new Trained{MakeRunner(KernelsOf(InstructionSet::kReference), {}, tied), {}, {}};
-    trained->before = trained->runner.WeightsDigest();
-    for (int64_t t = 1; t <= kSteps; ++t) {
-      Accumulate(trained->runner, kWhole);
-      trained->runner.Step(t);
-    }
-    trained->log_prob = Accumulate(trained->runner, kWhole).log_prob;
-    return trained;
-  };
-  static Trained* const kTied = make(true);
-  static Trained* const kUntied = make(false);
-  return tied ? *kTied : *kUntied;
+Trained& TrainedExpectation(TinyFamily family) {
+  static auto* const kTrained = new std::map<TinyFamily, std::unique_ptr<Trained>>;
+  std::unique_ptr<Trained>& trained = (*kTrained)[family];
+  if (trained != nullptr) return *trained;
+  trained.reset(new Trained{MakeRunner(KernelsOf(InstructionSet::kReference), {}, family), {}, {}});
+  trained->before = trained->runner.WeightsDigest();
+  for (int64_t t = 1; t <= kSteps; ++t) {
+    Accumulate(trained->runner, kWhole);
+    trained->runner.Step(t);
+  }
+  trained->log_prob = Accumulate(trained->runner, kWhole).log_prob;
+  return *trained;
 }
 
 TEST_P(TrainingInvarianceTest, WeightsAndMomentsAfterThreeSteps) {
-  Trained& expected = TrainedExpectation(tied());
+  Trained& expected = TrainedExpectation(family());
   ModelRunner runner = Runner({.stages = 2, .threads = 2});
   EXPECT_EQ(runner.WeightsDigest(), expected.before);
   for (int64_t t = 1; t <= kSteps; ++t) {
@@ -247,22 +243,22 @@ TEST_P(TrainingInvarianceTest, WeightsAndMomentsAfterThreeSteps) {
   EXPECT_FALSE(expected.runner.WeightsDigest() == expected.before);
   EXPECT_EQ(runner.WeightsDigest(), expected.runner.WeightsDigest());
   EXPECT_EQ(runner.MomentsDigest(), expected.runner.MomentsDigest());
-  for (const ParamSpec& spec : ModelParams(TinyModelConfig(tied()))) {
+  for (const ParamSpec& spec : ModelParams(TinyModelConfig(family()))) {
     EXPECT_TRUE(SameBits(runner.Masters(spec.name), expected.runner.Masters(spec.name)))
         << spec.name;
   }
   // The new weights serve: the same forward under them, and another than before.
   EXPECT_TRUE(SameBits(Accumulate(runner, {2, 2, 2}).log_prob, expected.log_prob));
-  EXPECT_FALSE(SameBits(expected.log_prob, Expected(tied()).statistics.log_prob));
+  EXPECT_FALSE(SameBits(expected.log_prob, Expected(family()).statistics.log_prob));
 }
 
 INSTANTIATE_TEST_SUITE_P(
     Backends, TrainingInvarianceTest,
     testing::Combine(testing::Values(InstructionSet::kReference, InstructionSet::kAvx2),
-                     testing::Bool()),
+                     testing::ValuesIn(kTinyFamilies)),
     [](const auto& info) {
-      return std::string(kernels::InstructionSetName(std::get<0>(info.param))) +
-             (std::get<1>(info.param) ? "_tied" : "_untied");
+      return std::string(kernels::InstructionSetName(std::get<0>(info.param))) + "_" +
+             Name(std::get<1>(info.param));
     });
 
 // Planted faults.
@@ -291,18 +287,18 @@ class ForgetsMoments : public ForwardingKernels {
 
 TEST(TrainingNegativeControlTest, ReducingOverTheMicroBatchTurnsSplitsRed) {
   const ReducesOverTheMicroBatch faulty(KernelsOf(InstructionSet::kAvx2));
-  ModelRunner alone = MakeRunner(faulty, {}, true);
-  EXPECT_TRUE(SameOutcome(TrainOn(alone, {1, 1, 1, 1, 1, 1}), Expected(true)))
+  ModelRunner alone = MakeRunner(faulty, {}, TinyFamily::kTied);
+  EXPECT_TRUE(SameOutcome(TrainOn(alone, {1, 1, 1, 1, 1, 1}), Expected(TinyFamily::kTied)))
       << "with one datum a micro-batch the fault does nothing";
-  ModelRunner together = MakeRunner(faulty, {}, true);
-  EXPECT_FALSE(SameOutcome(TrainOn(together, {2, 2, 2}), Expected(true)));
+  ModelRunner together = MakeRunner(faulty, {}, TinyFamily::kTied);
+  EXPECT_FALSE(SameOutcome(TrainOn(together, {2, 2, 2}), Expected(TinyFamily::kTied)));
 }
 
 TEST(TrainingNegativeControlTest, ForgottenMomentsTurnTheDigestsRed) {
   const kernels::Kernels& sound = KernelsOf(InstructionSet::kAvx2);
   const ForgetsMoments faulty(sound);
-  ModelRunner expected = MakeRunner(sound, {}, true);
-  ModelRunner broken = MakeRunner(faulty, {}, true);
+  ModelRunner expected = MakeRunner(sound, {}, TinyFamily::kTied);
+  ModelRunner broken = MakeRunner(faulty, {}, TinyFamily::kTied);
   for (int64_t t = 1; t <= 2; ++t) {
     for (ModelRunner* runner : {&expected, &broken}) {
       Accumulate(*runner, kWhole);
@@ -315,13 +311,13 @@ TEST(TrainingNegativeControlTest, ForgottenMomentsTurnTheDigestsRed) {
 }
 
 TEST(TrainingNegativeControlTest, AnotherOrderOfDataTurnsItRed) {
-  ModelRunner runner = MakeRunner(KernelsOf(InstructionSet::kAvx2), {}, true);
+  ModelRunner runner = MakeRunner(KernelsOf(InstructionSet::kAvx2), {}, TinyFamily::kTied);
   std::vector<TrainingDatum> data = Data();
   std::swap(data[1], data[4]);
   runner.Accumulate(data);
   const GradientMap gradients = runner.CombinedGradients();
   bool differs = false;
-  for (const auto& [name, gradient] : Expected(true).gradients) {
+  for (const auto& [name, gradient] : Expected(TinyFamily::kTied).gradients) {
     differs = differs || !SameBits(gradients.at(name), gradient);
   }
   EXPECT_TRUE(differs);
@@ -330,11 +326,11 @@ TEST(TrainingNegativeControlTest, AnotherOrderOfDataTurnsItRed) {
 // The head's gradient of a tied model added to the embedding's before the rest of the data: the
 // same sum in another order, as an eager implementation would do on one stage.
 TEST(TrainingNegativeControlTest, TyingTooEarlyTurnsItRed) {
-  ModelRunner runner = MakeRunner(KernelsOf(InstructionSet::kAvx2), {}, true);
+  ModelRunner runner = MakeRunner(KernelsOf(InstructionSet::kAvx2), {}, TinyFamily::kTied);
   const std::vector<TrainingDatum> data = Data();
   GradientMap eager;
   for (const TrainingDatum& datum : data) {
-    ModelRunner one = MakeRunner(KernelsOf(InstructionSet::kAvx2), {}, true);
+    ModelRunner one = MakeRunner(KernelsOf(InstructionSet::kAvx2), {}, TinyFamily::kTied);
     one.Accumulate({&datum, 1});
     for (const auto& [name, gradient] : one.CombinedGradients()) {
       std::vector<float>& sum = eager[name];
@@ -343,7 +339,7 @@ TEST(TrainingNegativeControlTest, TyingTooEarlyTurnsItRed) {
     }
   }
   const std::string name = "model.embed_tokens.weight";
-  EXPECT_FALSE(SameBits(eager.at(name), Expected(true).gradients.at(name)));
+  EXPECT_FALSE(SameBits(eager.at(name), Expected(TinyFamily::kTied).gradients.at(name)));
 }
 
 }  // namespace

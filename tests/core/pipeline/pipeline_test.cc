@@ -104,19 +104,19 @@ std::vector<float> Masters(TinyPipeline& tiny) {
   return all;
 }
 
-class PipelineTest : public testing::TestWithParam<bool> {
+class PipelineTest : public testing::TestWithParam<TinyFamily> {
  protected:
   TinyPipelineOptions Options(int64_t stages, int64_t threads = 1) const {
     TinyPipelineOptions options;
-    options.tied = GetParam();
+    options.family = GetParam();
     options.stages = stages;
     options.threads = threads;
     return options;
   }
 };
 
-INSTANTIATE_TEST_SUITE_P(Embeddings, PipelineTest, testing::Values(true, false),
-                         [](const auto& info) { return info.param ? "tied" : "untied"; });
+INSTANTIATE_TEST_SUITE_P(Families, PipelineTest, testing::ValuesIn(kTinyFamilies),
+                         [](const auto& info) { return Name(info.param); });
 
 TEST_P(PipelineTest, InferenceDoesNotDependOnStagesOrThreads) {
   TinyPipeline one(Options(1));
@@ -256,7 +256,7 @@ TEST_P(PipelineTest, PlansInFlightComeBackInOrder) {
 
 // Silent zeros and NaNs were what users of other systems met (field note: NaN hidden as 0.0).
 TEST_P(PipelineTest, RowsThatAreNotFiniteNameTheFirstPartOfTheModel) {
-  const bool tied = GetParam();
+  const bool tied = TinyModelConfig(GetParam()).tie_word_embeddings;
   const std::vector<std::pair<std::string, std::string>> cases = {
       {"model.embed_tokens.weight", "the embedding"},
       {"model.layers.0.input_layernorm.weight", "layer 0's attention"},

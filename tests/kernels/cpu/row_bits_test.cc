@@ -22,7 +22,16 @@ TEST_P(RowBitsTest, RmsNormBackward) {
                       TokenCase{.datum_lengths = {3, 0, 130, 1}, .k = GetParam()});
 }
 
+TEST_P(RowBitsTest, HeadNorm) {
+  ExpectReferenceBits(ProbeHeadNorm, Case());
+  ExpectReferenceBits(ProbeHeadNormBackward,
+                      TokenCase{.datum_lengths = {3, 0, 130, 1}, .k = GetParam()});
+}
+
 TEST_P(RowBitsTest, Elementwise) {
+  ExpectReferenceBits(ProbeAddBias, Case());
+  ExpectReferenceBits(ProbeAddBiasBackward,
+                      TokenCase{.datum_lengths = {3, 0, 130, 1}, .k = GetParam()});
   ExpectReferenceBits(ProbeAdd, Case());
   ExpectReferenceBits(ProbeSiluMul, Case());
   ExpectReferenceBits(ProbeSiluMulBackward, Case());

@@ -72,6 +72,24 @@ TEST_F(RowIndependenceTest, MatMul) {
   });
 }
 
+TEST_F(RowIndependenceTest, HeadNormAndAddBias) {
+  constexpr int64_t kHeads = 3;
+  constexpr int64_t kHeadDim = 25;
+  constexpr int64_t kWidth = kHeads * kHeadDim;
+  const Floats weight = RowOf(kWidth, 1.1f);
+  ExpectOwnBits(kWidth, kWidth, [&](const float* x, int64_t m, float* y) {
+    Floats before(m * kWidth);
+    Floats inverse_rms(m * kHeads);
+    std::copy_n(x, m * kWidth, y);
+    avx2_->HeadNorm(*workers_[1], y, kWidth, weight.data(), m, kHeads, kHeadDim, 1e-5f,
+                    before.data(), inverse_rms.data());
+  });
+  ExpectOwnBits(kWidth, kWidth, [&](const float* x, int64_t m, float* y) {
+    std::copy_n(x, m * kWidth, y);
+    avx2_->AddBias(*workers_[1], weight.data(), m, kWidth, y);
+  });
+}
+
 TEST_F(RowIndependenceTest, RmsNormAndSiluMul) {
   constexpr int64_t kWidth = 75;
   const Floats weight = RowOf(kWidth, 1.1f);

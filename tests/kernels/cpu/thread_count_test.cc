@@ -38,11 +38,17 @@ TEST_F(ThreadCountTest, Rows) {
   const RowCase heads = {.m = 600, .width = 32};
   ExpectReferenceBits(ProbeRope, heads);
   ExpectReferenceBits(ProbeRopeBackward, heads);
+  ExpectReferenceBits(ProbeHeadNorm, heads);
+  ExpectReferenceBits(ProbeHeadNormBackward,
+                      TokenCase{.datum_lengths = {400, 213}, .n = 0, .k = 32});
 }
 
 TEST_F(ThreadCountTest, Elements) {
   const RowCase c = {.m = 31, .width = 1100};
   ExpectReferenceBits(ProbeAdd, c);
+  ExpectReferenceBits(ProbeAddBias, c);
+  ExpectReferenceBits(ProbeAddBiasBackward,
+                      TokenCase{.datum_lengths = {20, 13}, .n = 0, .k = 1100});
   ExpectReferenceBits(ProbeSumOfSquares, c);
   ExpectReferenceBits(ProbeAdamW, c);
   // Three blocks of 65,536.

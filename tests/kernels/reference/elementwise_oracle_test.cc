@@ -33,6 +33,28 @@ TEST_F(ElementwiseOracle, AddMayRunInPlace) {
   ExpectWithinBounds(a, expected, "a + b");
 }
 
+TEST_F(ElementwiseOracle, AddBiasAddsOneRowToAllAndItsGradientSumsThem) {
+  constexpr int64_t kM = 5, kN = 37;
+  std::vector<float> y = RandomFloats(kM * kN, 1);
+  const std::vector<float> bias = RandomFloats(kN, 2);
+  std::vector<RunningError> expected;
+  for (int64_t i = 0; i < kM * kN; ++i) expected.push_back(RunningError(y[i]) + bias[i % kN]);
+  const std::vector<float> dy = y;
+  kernels_->AddBias(serial_, bias.data(), kM, kN, y.data());
+  ExpectWithinBounds(y, expected, "y + bias");
+
+  std::vector<float> dbias(kN, 0.0f);
+  const std::vector<int64_t> datum_begins = {0, 3, kM};
+  kernels_->AddBiasBackward(serial_, dy.data(), datum_begins, kN, dbias.data());
+  std::vector<RunningError> sums;
+  for (int64_t j = 0; j < kN; ++j) {
+    oracle::Vector<RunningError> terms;
+    for (int64_t row = 0; row < kM; ++row) terms.push_back(dy[row * kN + j]);
+    sums.push_back(Sum(terms, oracle::TokenDepth(kM, 2)));
+  }
+  ExpectWithinBounds(dbias, sums, "dbias");
+}
+
 TEST_F(ElementwiseOracle, SiluMulIsWithinBounds) {
   constexpr int64_t kM = 3, kF = 37;
   const std::vector<float> gate_up = RandomFloats(kM * 2 * kF, 1, 20.0f);

@@ -2,6 +2,7 @@
 // Method: double oracle with bounds from running error analysis; the backward formula against the
 // complex-step derivative of the forward.
 
+#include <algorithm>
 #include <complex>
 #include <cstdint>
 #include <memory>
@@ -54,6 +55,46 @@ TEST_P(RmsNormOracle, BackwardIsWithinBounds) {
       gradients,
       oracle::RmsNormBackward(oracle::To<RunningError>(x_), oracle::To<RunningError>(weight_),
                               oracle::To<RunningError>(dy_), kRows, kEpsilon, 2),
+      "dx, dweight");
+}
+
+// Two heads of rows that hold three: the third stays as it is.
+TEST_P(RmsNormOracle, HeadNormIsTheNormOfEveryHead) {
+  constexpr int64_t kHeads = 2;
+  const int64_t stride = 3 * h_;
+  std::vector<float> x = RandomFloats(kRows * stride, 4, 2.0f);
+  const std::vector<float> original = x;
+  std::vector<float> before(kRows * kHeads * h_);
+  std::vector<float> r(kRows * kHeads);
+  kernels_->HeadNorm(serial_, x.data(), stride, weight_.data(), kRows, kHeads, h_, kEpsilon,
+                     before.data(), r.data());
+  const auto heads_of = [&](const std::vector<float>& rows) {
+    std::vector<float> heads;
+    for (int64_t row = 0; row < kRows; ++row) {
+      const auto begin = rows.begin() + row * stride;
+      heads.insert(heads.end(), begin, begin + kHeads * h_);
+      EXPECT_TRUE(std::equal(begin + kHeads * h_, begin + stride,
+                             original.begin() + row * stride + kHeads * h_));
+    }
+    return heads;
+  };
+  EXPECT_EQ(before, heads_of(original));
+  const auto exact_before = oracle::To<RunningError>(before);
+  const auto exact_weight = oracle::To<RunningError>(weight_);
+  ExpectWithinBounds(heads_of(x),
+                     oracle::RmsNorm(exact_before, exact_weight, kRows * kHeads, kEpsilon), "y");
+
+  std::vector<float> dx = original;
+  std::vector<float> gradients(h_, 0.0f);
+  const std::vector<int64_t> datum_begins = {0, 1, kRows};
+  const auto exact_dy = oracle::To<RunningError>(heads_of(dx));
+  kernels_->HeadNormBackward(serial_, before.data(), weight_.data(), r.data(), datum_begins, kHeads,
+                             h_, dx.data(), stride, gradients.data());
+  const std::vector<float> dx_heads = heads_of(dx);
+  gradients.insert(gradients.begin(), dx_heads.begin(), dx_heads.end());
+  ExpectWithinBounds(
+      gradients,
+      oracle::RmsNormBackward(exact_before, exact_weight, exact_dy, kRows * kHeads, kEpsilon, 2),
       "dx, dweight");
 }
 

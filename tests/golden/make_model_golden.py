@@ -1,5 +1,5 @@
-"""Makes the stored fixtures of tests/core/model/golden_test.cc: two small random Llamas (untied and
-tied), and what transformers computes with them in fp32: logits, loss and every gradient.
+"""Makes the stored fixtures of tests/core/model/golden_test.cc: a small random model of each family
+that is served, and what transformers computes with it in fp32: logits, loss and every gradient.
 
 Needs torch, transformers and safetensors, which are no part of tools/setup. Run it from this folder
 in an environment that has them; the committed fixtures were made with the versions recorded in
@@ -18,46 +18,79 @@ import pathlib
 import safetensors.torch
 import torch
 import transformers
-from transformers.models.llama import modeling_llama
 
 SEQUENCE_LENGTHS = (37, 150)  # the second crosses a block of 128 positions
 PERTURBATION = 1e-7
 PERTURBATION_DRAWS = 8
+FIXTURES = ("llama_untied", "llama_tied", "llama3_rope", "mistral", "qwen2", "qwen3")
 
 
-def make_config(tied: bool) -> transformers.LlamaConfig:
-    return transformers.LlamaConfig(
-        vocab_size=67,
-        hidden_size=48,
-        intermediate_size=70,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        head_dim=16,
-        max_position_embeddings=256,
-        rms_norm_eps=1e-5,
-        rope_parameters={"rope_type": "default", "rope_theta": 500.0},
-        tie_word_embeddings=tied,
-        bos_token_id=1,
-        eos_token_id=2,
-        attn_implementation="eager",
-    )
+SHAPE = {
+    "vocab_size": 67,
+    "hidden_size": 48,
+    "intermediate_size": 70,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "head_dim": 16,
+    "max_position_embeddings": 256,
+    "rms_norm_eps": 1e-5,
+    "bos_token_id": 1,
+    "eos_token_id": 2,
+    "attn_implementation": "eager",
+}
+ROPE = {"rope_type": "default", "rope_theta": 500.0}
+# Waves of this model are 6 to 1,441 positions long: some stay, some blend, some are stretched.
+LLAMA3_ROPE = {
+    "rope_type": "llama3",
+    "rope_theta": 500.0,
+    "factor": 8.0,
+    "low_freq_factor": 1.0,
+    "high_freq_factor": 4.0,
+    "original_max_position_embeddings": 256,
+}
 
 
-def make_model(tied: bool, generator: torch.Generator) -> transformers.LlamaForCausalLM:
+def make_config(name: str) -> transformers.PreTrainedConfig:
+    match name:
+        case "llama_untied" | "llama_tied":
+            return transformers.LlamaConfig(
+                **SHAPE, rope_parameters=ROPE, tie_word_embeddings=name == "llama_tied"
+            )
+        case "llama3_rope":
+            return transformers.LlamaConfig(
+                **SHAPE, rope_parameters=LLAMA3_ROPE, tie_word_embeddings=True
+            )
+        case "mistral":
+            return transformers.MistralConfig(
+                **SHAPE, rope_parameters=ROPE, tie_word_embeddings=False, sliding_window=None
+            )
+        case "qwen2":  # has no head_dim in its configuration, so it is hidden_size / heads
+            shape = {**SHAPE, "hidden_size": 64, "intermediate_size": 60}
+            del shape["head_dim"]
+            return transformers.Qwen2Config(
+                **shape, rope_parameters=ROPE, tie_word_embeddings=False
+            )
+        case "qwen3":
+            return transformers.Qwen3Config(**SHAPE, rope_parameters=ROPE, tie_word_embeddings=True)
+        case _:
+            raise ValueError(name)
+
+
+def make_model(name: str, generator: torch.Generator) -> transformers.PreTrainedModel:
     """Weights large enough that attention is far from uniform and silu far from linear."""
-    model = transformers.LlamaForCausalLM(make_config(tied)).to(torch.float32)
+    model = transformers.AutoModelForCausalLM.from_config(make_config(name)).to(torch.float32)
     with torch.no_grad():
-        for name, parameter in model.named_parameters():
+        for parameter_name, parameter in model.named_parameters():
             noise = torch.randn(parameter.shape, generator=generator)
-            parameter.copy_(1 + 0.25 * noise if "norm" in name else 0.2 * noise)
+            parameter.copy_(1 + 0.25 * noise if "norm" in parameter_name else 0.2 * noise)
     return model.eval()
 
 
 class DoubleRmsNorm(torch.nn.Module):
-    """LlamaRMSNorm without its cast to fp32, for the sensitivities."""
+    """The RMSNorm of these families without its cast to fp32, for the sensitivities."""
 
-    def __init__(self, norm: modeling_llama.LlamaRMSNorm) -> None:
+    def __init__(self, norm: torch.nn.Module) -> None:
         super().__init__()
         self.weight = norm.weight
         self.epsilon = norm.variance_epsilon
@@ -66,19 +99,18 @@ class DoubleRmsNorm(torch.nn.Module):
         return self.weight * (x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + self.epsilon))
 
 
-def in_double(model: transformers.LlamaForCausalLM) -> transformers.LlamaForCausalLM:
-    double = transformers.LlamaForCausalLM(model.config)
+def in_double(model: transformers.PreTrainedModel) -> transformers.PreTrainedModel:
+    double = type(model)(model.config)
     double.load_state_dict(model.state_dict())
     double = double.to(torch.float64).eval()
-    for layer in double.model.layers:
-        layer.input_layernorm = DoubleRmsNorm(layer.input_layernorm)
-        layer.post_attention_layernorm = DoubleRmsNorm(layer.post_attention_layernorm)
-    double.model.norm = DoubleRmsNorm(double.model.norm)
+    norms = [name for name, module in double.named_modules() if hasattr(module, "variance_epsilon")]
+    for name in norms:
+        double.set_submodule(name, DoubleRmsNorm(double.get_submodule(name)))
     return double
 
 
 def evaluate(
-    model: transformers.LlamaForCausalLM, data: dict[str, torch.Tensor]
+    model: transformers.PreTrainedModel, data: dict[str, torch.Tensor]
 ) -> dict[str, torch.Tensor]:
     """Logits, log-probs of the targets, loss = -sum weight * log-prob, and every gradient."""
     model.zero_grad()
@@ -105,7 +137,7 @@ def evaluate(
 
 
 def sensitivities(
-    model: transformers.LlamaForCausalLM,
+    model: transformers.PreTrainedModel,
     data: dict[str, torch.Tensor],
     generator: torch.Generator,
 ) -> dict[str, torch.Tensor]:
@@ -127,9 +159,9 @@ def sensitivities(
     }
 
 
-def make_fixture(directory: pathlib.Path, tied: bool) -> None:
-    generator = torch.Generator().manual_seed(20 + tied)
-    model = make_model(tied, generator)
+def make_fixture(directory: pathlib.Path, seed: int) -> None:
+    generator = torch.Generator().manual_seed(seed)
+    model = make_model(directory.name, generator)
     rows = sum(SEQUENCE_LENGTHS)
     vocabulary = model.config.vocab_size
     weights = torch.randn(rows, generator=generator)
@@ -154,10 +186,12 @@ def make_fixture(directory: pathlib.Path, tied: bool) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--output", type=pathlib.Path, default=pathlib.Path("."))
-    output = parser.parse_args().output
+    parser.add_argument("--only", help="the name of one fixture")
+    arguments = parser.parse_args()
     torch.set_num_threads(1)
-    for name, tied in (("llama_untied", False), ("llama_tied", True)):
-        make_fixture(output / name, tied)
+    for seed, name in enumerate(FIXTURES, start=20):
+        if arguments.only in (None, name):
+            make_fixture(arguments.output / name, seed)
 
 
 if __name__ == "__main__":
