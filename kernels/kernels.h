@@ -11,9 +11,9 @@
 
 namespace lockstep::kernels {
 
-// The kernel vocabulary, profile fp32: every arithmetic operation that a model, its gradient and
-// its optimizer are made of. There is one definition of each, docs/numerics.md, in executable form
-// kernels/reference; every other backend produces the same bits.
+// The kernel vocabulary: every arithmetic operation that a model, its gradient and its optimizer
+// are made of, in one profile. There is one definition of each, docs/numerics.md, in executable
+// form kernels/reference; every other backend produces the same bits.
 //
 // Matrices are row-major and contiguous unless a stride is named; M counts rows (tokens). "(=)"
 // outputs are overwritten, "(+=)" outputs are added to. Outputs never alias inputs unless said.
@@ -33,12 +33,14 @@ class Kernels {
 
   // "reference", "avx2": as reported by GetServerInfo.
   virtual std::string_view name() const = 0;
+  virtual Profile profile() const = 0;
 
-  // panels(=) from w[N, K] row-major; layout of PackedMatrix. A copy: no arithmetic.
+  // panels(=) from w[N, K] row-major; layout of PackedMatrix. A copy, but for bf16's rounding.
   virtual void Pack(Parallel& parallel, const float* w, int64_t n, int64_t k,
-                    float* panels) const = 0;
+                    void* panels) const = 0;
 
-  // y[M, N](=) = x[M, K] · w^T. k in chunks of kReduceChunk.
+  // y[M, N](=) = x[M, K] · w^T. k in chunks of kReduceChunk. In profile bf16 this and the two
+  // products behind it round both operands; results are fp32.
   virtual void MatMul(Parallel& parallel, const float* x, int64_t m, const PackedMatrix& w,
                       float* y) const = 0;
   // dx[M, K](=) = dy[M, N] · w. The reduction runs over n ascending, in chunks of kReduceChunk;
@@ -104,7 +106,7 @@ class Kernels {
                             const float* cosine, const float* sine) const = 0;
 
   // Writes K and V of every row to its page. k and v point at the first row's first head; both
-  // have `stride` floats from row to row. A copy.
+  // have `stride` floats from row to row. A copy, but for bf16's rounding.
   virtual void StoreKv(Parallel& parallel, const float* k, const float* v, int64_t stride,
                        absl::Span<const SequenceRows> sequences, const KvPages& kv) const = 0;
 
@@ -160,7 +162,7 @@ class Kernels {
 };
 
 // The specification: plain scalar C++.
-std::unique_ptr<Kernels> CreateReferenceKernels();
+std::unique_ptr<Kernels> CreateReferenceKernels(Profile profile = Profile::kFp32);
 
 }  // namespace lockstep::kernels
 

@@ -10,21 +10,21 @@ using probe::DatumBegins;
 using probe::Floats;
 using probe::Generator;
 using probe::Output;
-using probe::Panels;
+using probe::PanelsOf;
 
 OpOutputs ProbePack(const Kernels& kernels, Parallel& parallel, const ProductCase& c, ProbeSeed s) {
   Generator generator(s);
   const Floats w = generator.Rows(c.n, c.k);
-  Panels panels(c.n, c.k);
+  probe::Elements panels = probe::Panels(kernels.profile(), c.n, c.k);
   kernels.Pack(parallel, w.data(), c.n, c.k, panels.data());
-  return {Output("panels", panels.data(), PackedSize(c.n, c.k))};
+  return {panels.Output("panels")};
 }
 
 OpOutputs ProbeMatMul(const Kernels& kernels, Parallel& parallel, const ProductCase& c,
                       ProbeSeed s) {
   Generator generator(s);
   const Floats x = generator.Rows(c.m, c.k);
-  Panels panels = Panels::Of(generator.Vector(c.n * c.k), c.n, c.k);
+  probe::Elements panels = PanelsOf(kernels.profile(), generator.Vector(c.n * c.k), c.n, c.k);
   Floats y(c.m * c.n);
   kernels.MatMul(parallel, x.data(), c.m, {panels.data(), c.n, c.k}, y.data());
   return {Output("y", y)};
@@ -34,7 +34,7 @@ OpOutputs ProbeMatMulBackwardInput(const Kernels& kernels, Parallel& parallel, c
                                    ProbeSeed s) {
   Generator generator(s);
   const Floats dy = generator.Rows(c.m, c.n);
-  Panels panels = Panels::Of(generator.Vector(c.n * c.k), c.n, c.k);
+  probe::Elements panels = PanelsOf(kernels.profile(), generator.Vector(c.n * c.k), c.n, c.k);
   Floats dx(c.m * c.k);
   kernels.MatMulBackwardInput(parallel, dy.data(), c.m, {panels.data(), c.n, c.k}, dx.data());
   return {Output("dx", dx)};
@@ -55,7 +55,7 @@ OpOutputs ProbeEmbedding(const Kernels& kernels, Parallel& parallel, const Produ
                          ProbeSeed s) {
   Generator generator(s);
   const std::vector<int32_t> tokens = generator.Tokens(c.m, c.n);
-  Panels panels = Panels::Of(generator.Rows(c.n, c.k), c.n, c.k);
+  probe::Elements panels = PanelsOf(kernels.profile(), generator.Rows(c.n, c.k), c.n, c.k);
   Floats y(c.m * c.k);
   kernels.Embedding(parallel, tokens, {panels.data(), c.n, c.k}, y.data());
   return {Output("y", y)};

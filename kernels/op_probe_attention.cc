@@ -16,15 +16,16 @@ namespace {
 // A batch of sequences over pages in shuffled order.
 class PagedBatch {
  public:
-  PagedBatch(Generator& generator, const AttentionCase& c) : c_(c) {
-    int64_t page_count = 0;
-    for (const auto& sequence : c.sequences) page_count += PagesOf(sequence);
+  PagedBatch(Profile profile, Generator& generator, const AttentionCase& c)
+      : c_(c),
+        page_stride_(2 * c.kv_heads * c.head_dim * c.page_size + kGap),
+        data_(profile, PageCount() * page_stride_) {
+    const int64_t page_count = PageCount();
     std::vector<int32_t> order(page_count);
     std::iota(order.begin(), order.end(), 0);
     for (int64_t i = page_count - 1; i > 0; --i) std::swap(order[i], order[generator.Below(i + 1)]);
 
-    page_stride_ = 2 * c.kv_heads * c.head_dim * c.page_size + kGap;
-    data_.assign(page_count * page_stride_, std::numeric_limits<float>::quiet_NaN());
+    data_.Fill(std::numeric_limits<float>::quiet_NaN());
     page_ids_.reserve(c.sequences.size());
     int64_t next_page = 0;
     for (const auto& sequence : c.sequences) {
@@ -48,7 +49,7 @@ class PagedBatch {
   }
   absl::Span<const SequenceRows> sequences() const { return rows_; }
   int64_t row_count() const { return row_count_; }
-  const Floats& data() const { return data_; }
+  const probe::Elements& data() const { return data_; }
   AttentionShape shape() const {
     return {.q_heads = c_.q_heads,
             .kv_heads = c_.kv_heads,
@@ -61,31 +62,39 @@ class PagedBatch {
     for (const SequenceRows& sequence : rows_) {
       const int64_t length = sequence.first_position + sequence.row_count;
       for (int64_t position = 0; position < length; ++position) {
-        float* page = data_.data() + sequence.pages[position / c_.page_size] * page_stride_;
+        const int64_t page = sequence.pages[position / c_.page_size] * page_stride_;
         const int64_t slot = position % c_.page_size;
         const Floats k = generator.Vector(c_.kv_heads * c_.head_dim);
         const Floats v = generator.Vector(c_.kv_heads * c_.head_dim);
-        float* values = page + c_.kv_heads * c_.head_dim * c_.page_size;
+        const int64_t values = page + c_.kv_heads * c_.head_dim * c_.page_size;
         for (int64_t i = 0; i < c_.kv_heads * c_.head_dim; ++i) {
-          page[i * c_.page_size + slot] = k[i];
-          values[(i / c_.head_dim * c_.page_size + slot) * c_.head_dim + i % c_.head_dim] = v[i];
+          data_.Set(page + i * c_.page_size + slot, k[i]);
+          data_.Set(
+              values + (i / c_.head_dim * c_.page_size + slot) * c_.head_dim + i % c_.head_dim,
+              v[i]);
         }
       }
     }
   }
 
  private:
-  // Floats between pages that belong to none.
+  // Elements between pages that belong to none.
   static constexpr int64_t kGap = 5;
 
   int64_t PagesOf(const AttentionCase::Sequence& sequence) const {
     return (sequence.first_position + sequence.row_count + c_.page_size - 1) / c_.page_size;
   }
 
+  int64_t PageCount() const {
+    int64_t count = 0;
+    for (const auto& sequence : c_.sequences) count += PagesOf(sequence);
+    return count;
+  }
+
   const AttentionCase& c_;
-  int64_t page_stride_ = 0;
+  const int64_t page_stride_;
   int64_t row_count_ = 0;
-  Floats data_;
+  probe::Elements data_;
   std::vector<std::vector<int32_t>> page_ids_;
   std::vector<SequenceRows> rows_;
 };
@@ -95,18 +104,18 @@ class PagedBatch {
 OpOutputs ProbeStoreKv(const Kernels& kernels, Parallel& parallel, const AttentionCase& c,
                        ProbeSeed s) {
   Generator generator(s);
-  PagedBatch batch(generator, c);
+  PagedBatch batch(kernels.profile(), generator, c);
   const int64_t width = c.kv_heads * c.head_dim;
   const int64_t stride = 2 * width;
   const Floats kv = generator.Rows(batch.row_count(), stride);
   kernels.StoreKv(parallel, kv.data(), kv.data() + width, stride, batch.sequences(), batch.pages());
-  return {Output("pages", batch.data())};
+  return {batch.data().Output("pages")};
 }
 
 OpOutputs ProbeAttention(const Kernels& kernels, Parallel& parallel, const AttentionCase& c,
                          ProbeSeed s) {
   Generator generator(s);
-  PagedBatch batch(generator, c);
+  PagedBatch batch(kernels.profile(), generator, c);
   batch.Fill(generator);
   const int64_t stride = c.q_heads * c.head_dim + 3;
   const Floats q = generator.Rows(batch.row_count(), stride);
@@ -124,7 +133,7 @@ OpOutputs ProbeAttention(const Kernels& kernels, Parallel& parallel, const Atten
 OpOutputs ProbeAttentionBackward(const Kernels& kernels, Parallel& parallel, const AttentionCase& c,
                                  ProbeSeed s) {
   Generator generator(s);
-  PagedBatch batch(generator, c);
+  PagedBatch batch(kernels.profile(), generator, c);
   batch.Fill(generator);
   const int64_t m = batch.row_count();
   const int64_t out_width = c.q_heads * c.head_dim;

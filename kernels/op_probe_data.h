@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstdint>
+#include <cstring>
 #include <iterator>
 #include <limits>
 #include <memory>
@@ -11,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "kernels/bf16.h"
 #include "kernels/digest_mix.h"
 #include "kernels/op_probe.h"
 
@@ -78,36 +80,71 @@ class Generator {
   const ProbeData data_;
 };
 
-// Panels are aligned to 64 bytes, as PackedMatrix promises; without slack at the end.
-class Panels {
+// Memory of weights, K or V in a profile's elements: exact size, aligned to 64 bytes, as
+// PackedMatrix promises.
+class Elements {
  public:
-  Panels(int64_t n, int64_t k) : size_(PackedSize(n, k)), data_(Allocate(size_)) {}
+  Elements(Profile profile, int64_t count)
+      : profile_(profile), count_(count), data_(Allocate(count * KvElementBytes(profile))) {}
 
-  float* data() { return data_.get(); }
-  // The packed form of w, independent of any backend's Pack.
-  static Panels Of(const Floats& w, int64_t n, int64_t k) {
-    Panels panels(n, k);
-    std::fill_n(panels.data(), panels.size_, 0.0f);
-    for (int64_t row = 0; row < n; ++row) {
-      for (int64_t i = 0; i < k; ++i) {
-        panels.data()[(row / kPanelWidth * k + i) * kPanelWidth + row % kPanelWidth] =
-            w[row * k + i];
-      }
+  void* data() { return data_.get(); }
+  int64_t count() const { return count_; }
+
+  void Set(int64_t index, float value) {
+    if (profile_ == Profile::kFp32) {
+      std::memcpy(data_.get() + 4 * index, &value, 4);
+    } else {
+      const uint16_t half = NarrowToBf16(value);
+      std::memcpy(data_.get() + 2 * index, &half, 2);
     }
-    return panels;
+  }
+  void Fill(float value) {
+    for (int64_t i = 0; i < count_; ++i) Set(i, value);
+  }
+  // The bits of every element.
+  OpOutput Output(std::string_view name) const {
+    OpOutput output{.name = name, .bits = std::vector<uint32_t>(count_)};
+    const int64_t bytes = KvElementBytes(profile_);
+    for (int64_t i = 0; i < count_; ++i) {
+      std::memcpy(&output.bits[i], data_.get() + bytes * i, bytes);
+    }
+    return output;
   }
 
  private:
   struct Free {
-    void operator()(float* memory) const { ::operator delete[](memory, std::align_val_t{64}); }
+    void operator()(char* memory) const { ::operator delete[](memory, std::align_val_t{64}); }
   };
-  static float* Allocate(int64_t size) {
-    return static_cast<float*>(::operator new[](size * sizeof(float), std::align_val_t{64}));
+  static char* Allocate(int64_t bytes) {
+    return static_cast<char*>(::operator new[](bytes, std::align_val_t{64}));
   }
 
-  int64_t size_;
-  std::unique_ptr<float[], Free> data_;
+  const Profile profile_;
+  const int64_t count_;
+  std::unique_ptr<char[], Free> data_;
 };
+
+// Room for the packed form of w[n, k].
+inline Elements Panels(Profile profile, int64_t n, int64_t k) {
+  return Elements(profile, PackedBytes(profile, n, k) / KvElementBytes(profile));
+}
+// The packed form of w, independent of any backend's Pack.
+inline Elements PanelsOf(Profile profile, const Floats& w, int64_t n, int64_t k) {
+  Elements panels = Panels(profile, n, k);
+  panels.Fill(0.0f);
+  for (int64_t row = 0; row < n; ++row) {
+    const int64_t panel = row / kPanelWidth;
+    const int64_t lane = row % kPanelWidth;
+    for (int64_t i = 0; i < k; ++i) {
+      const int64_t index =
+          profile == Profile::kFp32
+              ? (panel * k + i) * kPanelWidth + lane
+              : ((panel * ((k + 1) / 2) + i / 2) * kPanelWidth + lane) * 2 + i % 2;
+      panels.Set(index, w[row * k + i]);
+    }
+  }
+  return panels;
+}
 
 inline OpOutput Output(std::string_view name, const float* values, int64_t n) {
   OpOutput output{.name = name, .bits = std::vector<uint32_t>(n)};

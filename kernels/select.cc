@@ -9,6 +9,18 @@
 
 namespace lockstep::kernels {
 
+std::string_view ProfileName(Profile profile) {
+  return profile == Profile::kFp32 ? "fp32" : "bf16";
+}
+
+absl::StatusOr<Profile> ParseProfile(std::string_view name) {
+  for (const Profile profile : {Profile::kFp32, Profile::kBf16}) {
+    if (name == ProfileName(profile)) return profile;
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("unknown profile '", std::string(name), "'; known are: fp32, bf16"));
+}
+
 std::string_view InstructionSetName(InstructionSet instruction_set) {
   switch (instruction_set) {
     case InstructionSet::kReference:
@@ -60,16 +72,17 @@ absl::StatusOr<SelectedKernels> SelectFrom(absl::Span<const KernelsCandidate> ca
                          : "this CPU has no FMA instructions, which every kernel needs");
 }
 
-absl::StatusOr<SelectedKernels> SelectKernels(std::optional<InstructionSet> forced) {
+absl::StatusOr<SelectedKernels> SelectKernels(std::optional<InstructionSet> forced,
+                                              Profile profile) {
   const KernelsCandidate candidates[] = {
       {.instruction_set = InstructionSet::kAvx2,
        .supported = CpuSupports(InstructionSet::kAvx2),
-       .create = CreateAvx2Kernels},
+       .create = [profile] { return CreateAvx2Kernels(profile); }},
       {.instruction_set = InstructionSet::kReference,
        .supported = CpuSupports(InstructionSet::kReference),
-       .create = CreateReferenceKernels},
+       .create = [profile] { return CreateReferenceKernels(profile); }},
   };
-  return SelectFrom(candidates, *CreateReferenceKernels(), forced);
+  return SelectFrom(candidates, *CreateReferenceKernels(profile), forced);
 }
 
 }  // namespace lockstep::kernels

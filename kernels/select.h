@@ -16,6 +16,11 @@ namespace lockstep::kernels {
 // Which backend runs. All produce the same bits, so the choice is about speed alone.
 enum class InstructionSet { kReference, kAvx2 };
 
+// "fp32", "bf16".
+std::string_view ProfileName(Profile profile);
+// INVALID_ARGUMENT naming the text and what is known.
+absl::StatusOr<Profile> ParseProfile(std::string_view name);
+
 // "reference", "avx2".
 std::string_view InstructionSetName(InstructionSet instruction_set);
 // INVALID_ARGUMENT naming the text and what is known.
@@ -33,7 +38,8 @@ struct SelectedKernels {
 // is stepped over, with a sentence in `note`. With `forced`, that one or FAILED_PRECONDITION: the
 // CPU lacks it, or it fails the self-test. FAILED_PRECONDITION too when the CPU has no FMA: nothing
 // can run.
-absl::StatusOr<SelectedKernels> SelectKernels(std::optional<InstructionSet> forced);
+absl::StatusOr<SelectedKernels> SelectKernels(std::optional<InstructionSet> forced,
+                                              Profile profile = Profile::kFp32);
 
 // Whether this CPU (and its operating system) can run a set.
 bool CpuSupports(InstructionSet instruction_set);

@@ -19,26 +19,42 @@ inline constexpr int64_t kGradientLeaf = 4096;   // elements in one fp32 leaf of
 // Outputs side by side in one panel of a packed matrix. A layout, not an order.
 inline constexpr int64_t kPanelWidth = 32;
 
-// A weight matrix w[N, K] (N outputs, K reduced), packed for lanes across outputs:
-// panels[ceil(N / 32)][K][32], rows past N are zero. Borrowed; aligned to 64 bytes.
+// In which precision the operands of matrix products are, and K and V; everything else is fp32.
+// Fixed when kernels are made, and part of the numerics id.
+enum class Profile {
+  kFp32,
+  // Operands are rounded to bf16 as they enter a product, K and V as they are stored. A chain takes
+  // its positions in pairs (2i, 2i + 1), the odd one first.
+  kBf16,
+};
+
+// A weight matrix w[N, K] (N outputs, K reduced), packed for lanes across outputs; rows past N are
+// zero. Borrowed; aligned to 64 bytes.
+//   fp32: float panels[ceil(N / 32)][K][32]
+//   bf16: uint16_t panels[ceil(N / 32)][ceil(K / 2)][32][2], upper halves of fp32, zero past K
 struct PackedMatrix {
-  const float* panels = nullptr;
+  const void* panels = nullptr;
   int64_t n = 0;
   int64_t k = 0;
 };
 
-// Elements of the packed form of w[n, k].
-constexpr int64_t PackedSize(int64_t n, int64_t k) {
-  return (n + kPanelWidth - 1) / kPanelWidth * kPanelWidth * k;
+// Bytes of the packed form of w[n, k].
+constexpr int64_t PackedBytes(Profile profile, int64_t n, int64_t k) {
+  const int64_t outputs = (n + kPanelWidth - 1) / kPanelWidth * kPanelWidth;
+  return profile == Profile::kFp32 ? outputs * k * 4 : outputs * ((k + 1) / 2) * 4;
 }
+
+// Bytes of one element of K or V.
+constexpr int64_t KvElementBytes(Profile profile) { return profile == Profile::kFp32 ? 4 : 2; }
 
 // The KV pages of one layer, borrowed. A page holds `page_size` consecutive positions of one
 // sequence: first K as [kv_heads][head_dim][page_size] (lanes across keys), then V as
 // [kv_heads][page_size][head_dim] (lanes across the head dimension). Page p begins at
 // data + p * page_stride; pages start zeroed. page_size is a multiple of 8 that divides 128.
+// Elements are floats, in profile bf16 their upper halves (uint16_t).
 struct KvPages {
-  float* data = nullptr;
-  int64_t page_stride = 0;  // floats from one page to the next
+  void* data = nullptr;
+  int64_t page_stride = 0;  // elements from one page to the next
   int64_t page_size = 0;    // positions
   int64_t kv_heads = 0;
   int64_t head_dim = 0;

@@ -38,6 +38,7 @@ constexpr Range kRanges[] = {
 // Divisors of attention's block of 128 positions.
 constexpr std::array<int32_t, 5> kKvPageSizes = {8, 16, 32, 64, 128};
 constexpr std::array<absl::string_view, 3> kInstructionSets = {"auto", "avx2", "reference"};
+constexpr std::array<absl::string_view, 2> kProfiles = {"fp32", "bf16"};
 
 absl::Status Refuse(const Settings& settings, const std::string& field, absl::string_view what) {
   const auto source = settings.sources.find(field);
@@ -86,6 +87,7 @@ absl::Status CheckSettings(const Settings& settings) {
       CheckChoice(settings, "kv_page_size", kKvPageSizes, settings.config.kv_page_size()));
   LOCKSTEP_RETURN_IF_ERROR(CheckChoice(settings, "instruction_set", kInstructionSets,
                                        settings.config.instruction_set()));
+  LOCKSTEP_RETURN_IF_ERROR(CheckChoice(settings, "profile", kProfiles, settings.config.profile()));
   return CheckListen(settings);
 }
 

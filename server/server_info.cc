@@ -47,6 +47,9 @@ EngineConfig ToEngineConfig(const v1::ServerConfig& config) {
   engine.export_root = config.export_root();
   engine.stages = config.stages();
   engine.threads = config.threads();
+  const auto profile = kernels::ParseProfile(config.profile());
+  LOCKSTEP_CHECK(profile.ok()) << profile.status();
+  engine.profile = *profile;
   if (config.instruction_set() != kAutomatic) {
     const auto forced = kernels::ParseInstructionSet(config.instruction_set());
     LOCKSTEP_CHECK(forced.ok()) << forced.status();

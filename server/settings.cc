@@ -179,6 +179,7 @@ v1::ServerConfig DefaultServerConfig() {
   config.set_message_size_max_mib(256);
   config.set_stages(1);
   config.set_instruction_set("auto");
+  config.set_profile("fp32");
   config.set_queue_depth_max(1024);
   config.set_running_sequences_max(64);
   config.set_step_tokens_max(512);

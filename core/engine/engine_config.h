@@ -16,6 +16,7 @@ struct EngineConfig {
   std::string export_root;
   int32_t stages = 1;
   int32_t threads = 0;
+  kernels::Profile profile = kernels::Profile::kFp32;
   std::optional<kernels::InstructionSet> instruction_set;
   int32_t queue_depth_max = 1024;
   int32_t running_sequences_max = 64;

@@ -2,13 +2,16 @@
 
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "core/base/status_macros.h"
 
 namespace lockstep {
 namespace {
 
 // Profile, version of the canonical order, gradient leaves.
-constexpr char kNumericsId[] = "fp32-v1-l1";
+std::string NumericsId(kernels::Profile profile) {
+  return absl::StrCat(std::string(kernels::ProfileName(profile)), "-v1-l1");
+}
 
 constexpr int64_t kSamplesMax = 1024;  // of one request
 
@@ -27,7 +30,7 @@ absl::StatusOr<std::unique_ptr<EngineCore>> EngineCore::Create(const EngineConfi
   LOCKSTEP_ASSIGN_OR_RETURN(const HfDirectory directory,
                             HfDirectory::Open(given.model_directory, model));
   LOCKSTEP_ASSIGN_OR_RETURN(kernels::SelectedKernels selected,
-                            kernels::SelectKernels(config.instruction_set));
+                            kernels::SelectKernels(config.instruction_set, config.profile));
   if (hooks.wrap_kernels) selected.kernels = hooks.wrap_kernels(std::move(selected.kernels));
 
   std::unique_ptr<EngineCore> core(new EngineCore(config, model, std::move(selected)));
@@ -45,7 +48,7 @@ absl::StatusOr<std::unique_ptr<EngineCore>> EngineCore::Create(const EngineConfi
   nothing.skip = true;
   LOCKSTEP_ASSIGN_OR_RETURN(const OptimizerReport digests, core->pipeline_->Optimize(nothing));
   WeightsState root;
-  root.numerics_id = kNumericsId;
+  root.numerics_id = NumericsId(config.profile);
   root.state_id = RootStateId(DigestHex(digests.weights_digest), root.numerics_id);
   core->versions_ = std::make_unique<WeightVersions>(core->pipeline_.get(), root);
 

@@ -17,7 +17,8 @@ namespace lockstep {
 class KvArena {
  public:
   KvArena() = default;
-  KvArena(const ModelConfig& config, int64_t layer_count, int64_t page_count, int64_t page_size);
+  KvArena(const ModelConfig& config, kernels::Profile profile, int64_t layer_count,
+          int64_t page_count, int64_t page_size);
 
   // `layer` counts from the stage's first.
   kernels::KvPages Layer(int64_t layer);
@@ -25,7 +26,9 @@ class KvArena {
   int64_t page_size() const { return page_size_; }
 
  private:
-  Buffer<float> data_;  // [layers][pages][2][kv_heads * head_dim * page_size]
+  // [layers][pages][2][kv_heads * head_dim * page_size] elements of the profile
+  Buffer<uint8_t> data_;
+  kernels::Profile profile_ = kernels::Profile::kFp32;
   int64_t page_count_ = 0;
   int64_t page_size_ = 0;
   int64_t kv_heads_ = 0;

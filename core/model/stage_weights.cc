@@ -4,7 +4,7 @@ namespace lockstep {
 
 PackedWeight::PackedWeight(const kernels::Kernels& kernels, kernels::Parallel& parallel,
                            const float* rows, int64_t n, int64_t k)
-    : panels_(kernels::PackedSize(n, k)), n_(n), k_(k) {
+    : panels_(kernels::PackedBytes(kernels.profile(), n, k)), n_(n), k_(k) {
   kernels.Pack(parallel, rows, n, k, panels_.data());
 }
 

@@ -20,10 +20,10 @@ class PackedWeight {
                int64_t n, int64_t k);
 
   kernels::PackedMatrix matrix() const { return {panels_.data(), n_, k_}; }
-  int64_t bytes() const { return panels_.size() * static_cast<int64_t>(sizeof(float)); }
+  int64_t bytes() const { return panels_.size(); }
 
  private:
-  Buffer<float> panels_;
+  Buffer<uint8_t> panels_;
   int64_t n_ = 0;
   int64_t k_ = 0;
 };

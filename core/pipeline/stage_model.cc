@@ -29,8 +29,9 @@ StageModel::StageModel(const StageOptions& options, std::unique_ptr<WorkerSet> w
       rope_(*options.config),
       context_(MakeContext(options, rope_, *workers_)),
       optimizer_(*options.config, options.range),
-      kv_(*options.config, options.range.layer_end - options.range.layer_begin,
-          options.kv_page_count, options.kv_page_size),
+      kv_(*options.config, options.kernels->profile(),
+          options.range.layer_end - options.range.layer_begin, options.kv_page_count,
+          options.kv_page_size),
       scratch_(Activations::Keep::kNothing, context_),
       sampler_(*options.kernels, *workers_) {
   if (options.range.last) head_.emplace(context_);

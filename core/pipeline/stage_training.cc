@@ -73,7 +73,7 @@ class TrainingRun {
     auto state = std::make_unique<InFlight>(
         backward_follows ? Activations::Keep::kAllLayers : Activations::Keep::kNothing,
         stage_.context());
-    state->kv = KvArena(stage_.config(),
+    state->kv = KvArena(stage_.config(), stage_.kernels().profile(),
                         stage_.context().range.layer_end - stage_.context().range.layer_begin,
                         PageCount(micro_batch.batch), stage_.kv().page_size());
 

@@ -33,7 +33,7 @@ struct AttentionArguments {
 };
 
 // The queries of one work item: row by row, in a row the heads of the group.
-template <class V>
+template <class V, class Element>
 class AttentionItem {
  public:
   // Rows [row, row + rows) of a sequence, the first at `position`.
@@ -65,6 +65,7 @@ class AttentionItem {
 
  private:
   using S = Scratch<V>;
+  using T = typename Element::Type;
 
   int64_t Row(int64_t query) const { return row_ + query / group_; }
   int64_t Head(int64_t query) const { return kv_.head * group_ + query % group_; }
@@ -81,11 +82,11 @@ class AttentionItem {
     for (int64_t i = 0; i < count; ++i) {
       rows[i] = arguments_.q + Row(first + i) * arguments_.q_stride + Head(first + i) * head_dim_;
     }
-    const float* values[kAttentionBlock];
+    const T* values[kAttentionBlock];
     kv_.ForEachPage(begin, end, [&](int64_t position, int64_t offset, int64_t keys) {
       Dots<V>(rows, count, kv_.Keys(position) + offset, arguments_.kv.page_size, keys, head_dim_,
               scores_ + (position - begin), kAttentionBlock);
-      const float* page = kv_.Values(position) + offset * head_dim_;
+      const T* page = kv_.Values(position) + offset * head_dim_;
       for (int64_t i = 0; i < keys; ++i) values[position - begin + i] = page + i * head_dim_;
     });
     for (int64_t i = 0; i < count; ++i) {
@@ -96,7 +97,7 @@ class AttentionItem {
   }
 
   // scores: the products of query and keys, unscaled; overwritten.
-  void TakeIn(int64_t query, float* scores, const float* const* values, int64_t keys, bool first) {
+  void TakeIn(int64_t query, float* scores, const T* const* values, int64_t keys, bool first) {
     const V scale = V::Broadcast(arguments_.shape.scale);
     const float max = RowMax<V>(keys, [&](int64_t i, auto lanes) {
       const V score = lanes.Load(scores + i) * scale + V::Zero();
@@ -142,7 +143,7 @@ class AttentionItem {
   }
 
   const AttentionArguments& arguments_;
-  const KvView<V> kv_;
+  const KvView<V, Element> kv_;
   const int64_t group_;
   const int64_t head_dim_;
   const int64_t row_;

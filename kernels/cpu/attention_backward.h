@@ -42,7 +42,13 @@ struct AttentionBackwardArguments {
   int64_t dqkv_stride;
 };
 
-template <class V>
+// to[i](=) = from[i], i in [0, n).
+template <class V, class T>
+inline void Widen(const T* from, int64_t n, float* to) {
+  ForEachVector<V>(n, [=](int64_t i, auto lanes) { lanes.Store(lanes.Load(from + i), to + i); });
+}
+
+template <class V, class Element>
 class AttentionBackwardItem {
  public:
   AttentionBackwardItem(const AttentionBackwardArguments& arguments, int64_t kv_head)
@@ -50,10 +56,11 @@ class AttentionBackwardItem {
         kv_{arguments.kv, arguments.pages, kv_head},
         group_(arguments.shape.q_heads / arguments.shape.kv_heads),
         head_dim_(arguments.shape.head_dim),
-        scratch_(3 * S::Rounded(kAttentionBlock * head_dim_) +
+        scratch_(4 * S::Rounded(kAttentionBlock * head_dim_) +
                  2 * S::Rounded(kAttentionBlock * kAttentionBlock) + S::Rounded(kAttentionBlock)),
         key_columns_(scratch_.Take(kAttentionBlock * head_dim_)),
         key_rows_(scratch_.Take(kAttentionBlock * head_dim_)),
+        value_rows_(scratch_.Take(kAttentionBlock * head_dim_)),
         value_columns_(scratch_.Take(kAttentionBlock * head_dim_)),
         p_(scratch_.Take(kAttentionBlock * kAttentionBlock)),
         ds_(scratch_.Take(kAttentionBlock * kAttentionBlock)),
@@ -131,13 +138,17 @@ class AttentionBackwardItem {
     const int64_t page_size = arguments_.kv.page_size;
     kv_.ForEachPage(begin, end, [&](int64_t position, int64_t offset, int64_t count) {
       const int64_t j = position - begin;
-      const float* keys = kv_.Keys(position) + offset;
+      const auto* keys = kv_.Keys(position) + offset;
       for (int64_t d = 0; d < head_dim_; ++d) {
-        std::copy_n(keys + d * page_size, count, key_columns_ + d * kAttentionBlock + j);
+        Widen<V>(keys + d * page_size, count, key_columns_ + d * kAttentionBlock + j);
       }
-      Transpose<V>(keys, page_size, head_dim_, count, key_rows_ + j * head_dim_, head_dim_);
-      Transpose<V>(kv_.Values(position) + offset * head_dim_, head_dim_, count, head_dim_,
-                   value_columns_ + j, kAttentionBlock);
+      Transpose<V>(key_columns_ + j, kAttentionBlock, head_dim_, count, key_rows_ + j * head_dim_,
+                   head_dim_);
+      const auto* values = kv_.Values(position) + offset * head_dim_;
+      for (int64_t i = 0; i < count; ++i) {
+        Widen<V>(values + i * head_dim_, head_dim_, value_rows_ + i * head_dim_);
+      }
+      Transpose<V>(value_rows_, head_dim_, count, head_dim_, value_columns_ + j, kAttentionBlock);
     });
   }
 
@@ -199,12 +210,13 @@ class AttentionBackwardItem {
   }
 
   const AttentionBackwardArguments& arguments_;
-  const KvView<V> kv_;
+  const KvView<V, Element> kv_;
   const int64_t group_;
   const int64_t head_dim_;
   S scratch_;
   float* const key_columns_;    // [head_dim][kAttentionBlock]
   float* const key_rows_;       // [kAttentionBlock][head_dim]
+  float* const value_rows_;     // [a page's positions][head_dim]
   float* const value_columns_;  // [head_dim][kAttentionBlock]
   float* const p_;              // [query][key], kAttentionBlock each
   float* const ds_;             // [query][key]

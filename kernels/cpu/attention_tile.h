@@ -11,13 +11,14 @@ namespace lockstep::kernels::cpu {
 
 // The two products inside attention, forward and backward: vectors against a block of columns
 // (scores and dP, lanes across keys), and a weighted sum of rows (outputs, dQ, dK, dV, lanes across
-// the head dimension). Every output is one FMA chain from +0.
+// the head dimension). Every output is one FMA chain from +0 in fp32, ascending in every profile;
+// columns and rows may be bf16, widened as they are loaded.
 
 // Vectors that share the loads of one pass over the columns.
 inline constexpr int64_t kDotVectors = 4;
 
-template <class V, int64_t kRows, int64_t kColumnVectors, class Lanes>
-inline void DotTile(const float* const* rows, const float* columns, int64_t stride, int64_t depth,
+template <class V, int64_t kRows, int64_t kColumnVectors, class T, class Lanes>
+inline void DotTile(const float* const* rows, const T* columns, int64_t stride, int64_t depth,
                     Lanes lanes, float* out, int64_t out_stride) {
   V chains[kRows][kColumnVectors];
   for (auto& row : chains) {
@@ -40,8 +41,8 @@ inline void DotTile(const float* const* rows, const float* columns, int64_t stri
   }
 }
 
-template <class V, int64_t kRows>
-inline void DotRows(const float* const* rows, const float* columns, int64_t stride, int64_t count,
+template <class V, int64_t kRows, class T>
+inline void DotRows(const float* const* rows, const T* columns, int64_t stride, int64_t count,
                     int64_t depth, float* out, int64_t out_stride) {
   int64_t c = 0;
   for (; c + 2 * V::kLanes <= count; c += 2 * V::kLanes) {
@@ -54,8 +55,8 @@ inline void DotRows(const float* const* rows, const float* columns, int64_t stri
 
 // out[r * out_stride + c](=) = sum over d of rows[r][d] * columns[d * stride + c], c in [0, count).
 // row_count in [1, kDotVectors].
-template <class V>
-inline void Dots(const float* const* rows, int64_t row_count, const float* columns, int64_t stride,
+template <class V, class T>
+inline void Dots(const float* const* rows, int64_t row_count, const T* columns, int64_t stride,
                  int64_t count, int64_t depth, float* out, int64_t out_stride) {
   static_assert(kDotVectors == 4);
   switch (row_count) {
@@ -77,7 +78,7 @@ inline void WeighTile(const float* weights, int64_t weight_stride, int64_t begin
   for (V& chain : chains) chain = V::Zero();
   for (int64_t t = begin; t < end; ++t) {
     const V weight = V::Broadcast(weights[t * weight_stride]);
-    const float* row = row_at(t) + d;
+    const auto* row = row_at(t) + d;
     for (int64_t v = 0; v < kVectors; ++v) {
       chains[v] = Fma(weight, lanes.Load(row + v * V::kLanes), chains[v]);
     }

@@ -8,7 +8,11 @@
 namespace lockstep::kernels {
 
 // The AVX2 + FMA backend. REQUIRES: the CPU has both (kernels/select.h asks it).
-std::unique_ptr<Kernels> CreateAvx2Kernels();
+std::unique_ptr<Kernels> CreateAvx2Kernels(Profile profile = Profile::kFp32);
+
+// Its two instantiations.
+std::unique_ptr<Kernels> CreateAvx2Fp32Kernels();
+std::unique_ptr<Kernels> CreateAvx2Bf16Kernels();
 
 }  // namespace lockstep::kernels
 

@@ -8,20 +8,22 @@
 
 namespace lockstep::kernels::cpu {
 
-// The kernels of a CPU instruction set, written once over a vector type V (simd_avx2.h). The files
+// The kernels of a CPU instruction set and a profile, written once over a vector type V
+// (simd_avx2.h) and an Element (element.h). The files
 // of this folder hold the arithmetic of one row, block or panel each; this class cuts operations
 // into such pieces and hands them to threads.
 //
 // Lifetime and thread safety: stateless; safe to share.
-template <class V>
+template <class V, class Element>
 class CpuKernels final : public Kernels {
  public:
   // REQUIRES: `name` outlives this object.
   explicit CpuKernels(std::string_view name) : name_(name) {}
 
   std::string_view name() const override { return name_; }
+  Profile profile() const override { return Element::kProfile; }
 
-  void Pack(Parallel& parallel, const float* w, int64_t n, int64_t k, float* panels) const override;
+  void Pack(Parallel& parallel, const float* w, int64_t n, int64_t k, void* panels) const override;
   void MatMul(Parallel& parallel, const float* x, int64_t m, const PackedMatrix& w,
               float* y) const override;
   void MatMulBackwardInput(Parallel& parallel, const float* dy, int64_t m, const PackedMatrix& w,

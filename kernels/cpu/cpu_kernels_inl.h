@@ -12,6 +12,7 @@
 #include "kernels/cpu/attention_backward.h"
 #include "kernels/cpu/cpu_kernels.h"
 #include "kernels/cpu/digest.h"
+#include "kernels/cpu/element.h"
 #include "kernels/cpu/elementwise.h"
 #include "kernels/cpu/embedding.h"
 #include "kernels/cpu/kv_view.h"
@@ -50,53 +51,79 @@ void ForEachProductBlock(Parallel& parallel, int64_t m, int64_t panels, Body bod
   });
 }
 
-template <class V>
-void CpuKernels<V>::Pack(Parallel& parallel, const float* w, int64_t n, int64_t k,
-                         float* panels) const {
-  parallel.For(Panels(n), GrainRows(k * kPanelWidth),
-               [&](int64_t begin, int64_t end) { PackPanels<V>(w, n, k, begin, end, panels); });
+// Calls body(rows, stride) with the rows of x[m, k] as a product takes them (RoundRows).
+template <class V, class Body>
+void WithOperand(Parallel& /*parallel*/, const float* x, int64_t /*m*/, int64_t k,
+                 Fp32Element /*element*/, Body body) {
+  body(x, k);
+}
+template <class V, class Body>
+void WithOperand(Parallel& parallel, const float* x, int64_t m, int64_t k, Bf16Element /*element*/,
+                 Body body) {
+  Scratch<V> scratch(m * EvenOf(k));
+  float* rounded = scratch.Take(m * EvenOf(k));
+  parallel.For(m, GrainRows(k), [&](int64_t begin, int64_t end) {
+    FpEnvironment environment;
+    RoundRows<V>(x, k, begin, end, rounded);
+  });
+  body(rounded, EvenOf(k));
 }
 
-template <class V>
-void CpuKernels<V>::MatMul(Parallel& parallel, const float* x, int64_t m, const PackedMatrix& w,
-                           float* y) const {
-  ForEachProductBlock<V>(parallel, m, Panels(w.n), [&](int64_t row, int64_t rows, int64_t panel) {
-    MatMulBlock<V>(x, w, row, rows, panel, y);
+template <class V, class Element>
+void CpuKernels<V, Element>::Pack(Parallel& parallel, const float* w, int64_t n, int64_t k,
+                                  void* panels) const {
+  parallel.For(Panels(n), GrainRows(k * kPanelWidth), [&](int64_t begin, int64_t end) {
+    FpEnvironment environment;
+    PackPanels<V, Element>(w, n, k, begin, end, static_cast<float*>(panels));
   });
 }
 
-template <class V>
-void CpuKernels<V>::MatMulBackwardInput(Parallel& parallel, const float* dy, int64_t m,
-                                        const PackedMatrix& w, float* dx) const {
-  ForEachProductBlock<V>(parallel, m, Panels(w.k), [&](int64_t row, int64_t rows, int64_t panel) {
-    MatMulBackwardInputBlock<V>(dy, w, row, rows, panel, dx);
+template <class V, class Element>
+void CpuKernels<V, Element>::MatMul(Parallel& parallel, const float* x, int64_t m,
+                                    const PackedMatrix& w, float* y) const {
+  WithOperand<V>(parallel, x, m, w.k, Element{}, [&](const float* operand, int64_t stride) {
+    ForEachProductBlock<V>(parallel, m, Panels(w.n), [&](int64_t row, int64_t rows, int64_t panel) {
+      MatMulBlock<V, Element>(operand, stride, w, row, rows, panel, y);
+    });
   });
 }
 
-template <class V>
-void CpuKernels<V>::MatMulBackwardWeight(Parallel& parallel, const float* dy, const float* x,
-                                         absl::Span<const int64_t> datum_begins, int64_t n,
-                                         int64_t k, float* dw) const {
+template <class V, class Element>
+void CpuKernels<V, Element>::MatMulBackwardInput(Parallel& parallel, const float* dy, int64_t m,
+                                                 const PackedMatrix& w, float* dx) const {
+  WithOperand<V>(parallel, dy, m, w.n, Element{}, [&](const float* operand, int64_t stride) {
+    ForEachProductBlock<V>(parallel, m, Panels(w.k), [&](int64_t row, int64_t rows, int64_t panel) {
+      MatMulBackwardInputBlock<V, Element>(operand, stride, w, row, rows, panel, dx);
+    });
+  });
+}
+
+template <class V, class Element>
+void CpuKernels<V, Element>::MatMulBackwardWeight(Parallel& parallel, const float* dy,
+                                                  const float* x,
+                                                  absl::Span<const int64_t> datum_begins, int64_t n,
+                                                  int64_t k, float* dw) const {
   parallel.For(n, kWeightGradientRowsMin, [&](int64_t begin, int64_t end) {
     FpEnvironment environment;
-    MatMulBackwardWeightRows<V>(dy, x, datum_begins, n, k, begin, end, dw);
+    MatMulBackwardWeightRows<V, Element>(dy, x, datum_begins, n, k, begin, end, dw);
   });
 }
 
-template <class V>
-void CpuKernels<V>::Embedding(Parallel& parallel, absl::Span<const int32_t> token_ids,
-                              const PackedMatrix& table, float* y) const {
+template <class V, class Element>
+void CpuKernels<V, Element>::Embedding(Parallel& parallel, absl::Span<const int32_t> token_ids,
+                                       const PackedMatrix& table, float* y) const {
   const int64_t m = static_cast<int64_t>(token_ids.size());
   parallel.For(m, GrainRows(table.k), [&](int64_t begin, int64_t end) {
     for (int64_t row = begin; row < end; ++row) {
-      EmbeddingRow<V>(table, token_ids[row], y + row * table.k);
+      EmbeddingRow<V>(table, token_ids[row], Element{}, y + row * table.k);
     }
   });
 }
 
-template <class V>
-void CpuKernels<V>::EmbeddingBackward(Parallel& parallel, absl::Span<const int32_t> token_ids,
-                                      const float* dy, int64_t k, float* dtable) const {
+template <class V, class Element>
+void CpuKernels<V, Element>::EmbeddingBackward(Parallel& parallel,
+                                               absl::Span<const int32_t> token_ids, const float* dy,
+                                               int64_t k, float* dtable) const {
   const int64_t m = static_cast<int64_t>(token_ids.size());
   parallel.For(k, GrainRows(m), [&](int64_t begin, int64_t end) {
     FpEnvironment environment;
@@ -104,9 +131,10 @@ void CpuKernels<V>::EmbeddingBackward(Parallel& parallel, absl::Span<const int32
   });
 }
 
-template <class V>
-void CpuKernels<V>::RmsNorm(Parallel& parallel, const float* x, const float* weight, int64_t m,
-                            int64_t h, float epsilon, float* y, float* inverse_rms) const {
+template <class V, class Element>
+void CpuKernels<V, Element>::RmsNorm(Parallel& parallel, const float* x, const float* weight,
+                                     int64_t m, int64_t h, float epsilon, float* y,
+                                     float* inverse_rms) const {
   parallel.For(m, GrainRows(h), [&](int64_t begin, int64_t end) {
     FpEnvironment environment;
     for (int64_t row = begin; row < end; ++row) {
@@ -115,11 +143,12 @@ void CpuKernels<V>::RmsNorm(Parallel& parallel, const float* x, const float* wei
   });
 }
 
-template <class V>
-void CpuKernels<V>::RmsNormBackward(Parallel& parallel, const float* x, const float* weight,
-                                    const float* inverse_rms, const float* dy,
-                                    absl::Span<const int64_t> datum_begins, int64_t h, float* dx,
-                                    float* dweight) const {
+template <class V, class Element>
+void CpuKernels<V, Element>::RmsNormBackward(Parallel& parallel, const float* x,
+                                             const float* weight, const float* inverse_rms,
+                                             const float* dy,
+                                             absl::Span<const int64_t> datum_begins, int64_t h,
+                                             float* dx, float* dweight) const {
   const int64_t m = datum_begins.back();
   parallel.For(m, GrainRows(h), [&](int64_t begin, int64_t end) {
     FpEnvironment environment;
@@ -134,10 +163,11 @@ void CpuKernels<V>::RmsNormBackward(Parallel& parallel, const float* x, const fl
   });
 }
 
-template <class V>
-void CpuKernels<V>::HeadNorm(Parallel& parallel, float* x, int64_t stride, const float* weight,
-                             int64_t m, int64_t heads, int64_t head_dim, float epsilon,
-                             float* before, float* inverse_rms) const {
+template <class V, class Element>
+void CpuKernels<V, Element>::HeadNorm(Parallel& parallel, float* x, int64_t stride,
+                                      const float* weight, int64_t m, int64_t heads,
+                                      int64_t head_dim, float epsilon, float* before,
+                                      float* inverse_rms) const {
   const int64_t width = heads * head_dim;
   parallel.For(m, GrainRows(width), [&](int64_t begin, int64_t end) {
     FpEnvironment environment;
@@ -153,12 +183,12 @@ void CpuKernels<V>::HeadNorm(Parallel& parallel, float* x, int64_t stride, const
   });
 }
 
-template <class V>
-void CpuKernels<V>::HeadNormBackward(Parallel& parallel, const float* before, const float* weight,
-                                     const float* inverse_rms,
-                                     absl::Span<const int64_t> datum_begins, int64_t heads,
-                                     int64_t head_dim, float* dx, int64_t stride,
-                                     float* dweight) const {
+template <class V, class Element>
+void CpuKernels<V, Element>::HeadNormBackward(Parallel& parallel, const float* before,
+                                              const float* weight, const float* inverse_rms,
+                                              absl::Span<const int64_t> datum_begins, int64_t heads,
+                                              int64_t head_dim, float* dx, int64_t stride,
+                                              float* dweight) const {
   const int64_t m = datum_begins.back();
   const auto head_row = [=](int64_t row) {
     return dx + row / heads * stride + row % heads * head_dim;
@@ -180,19 +210,19 @@ void CpuKernels<V>::HeadNormBackward(Parallel& parallel, const float* before, co
   });
 }
 
-template <class V>
-void CpuKernels<V>::AddBias(Parallel& parallel, const float* bias, int64_t m, int64_t n,
-                            float* y) const {
+template <class V, class Element>
+void CpuKernels<V, Element>::AddBias(Parallel& parallel, const float* bias, int64_t m, int64_t n,
+                                     float* y) const {
   parallel.For(m, GrainRows(n), [&](int64_t begin, int64_t end) {
     FpEnvironment environment;
     for (int64_t row = begin; row < end; ++row) AddElements<V>(y + row * n, bias, n, y + row * n);
   });
 }
 
-template <class V>
-void CpuKernels<V>::AddBiasBackward(Parallel& parallel, const float* dy,
-                                    absl::Span<const int64_t> datum_begins, int64_t n,
-                                    float* dbias) const {
+template <class V, class Element>
+void CpuKernels<V, Element>::AddBiasBackward(Parallel& parallel, const float* dy,
+                                             absl::Span<const int64_t> datum_begins, int64_t n,
+                                             float* dbias) const {
   parallel.For(n, GrainRows(datum_begins.back()), [&](int64_t begin, int64_t end) {
     FpEnvironment environment;
     AddTokenColumns<V>(datum_begins, begin, end, dbias,
@@ -202,19 +232,19 @@ void CpuKernels<V>::AddBiasBackward(Parallel& parallel, const float* dy,
   });
 }
 
-template <class V>
-void CpuKernels<V>::Add(Parallel& parallel, const float* a, const float* b, int64_t n,
-                        float* y) const {
+template <class V, class Element>
+void CpuKernels<V, Element>::Add(Parallel& parallel, const float* a, const float* b, int64_t n,
+                                 float* y) const {
   parallel.For(n, kGrainElements, [&](int64_t begin, int64_t end) {
     FpEnvironment environment;
     AddElements<V>(a + begin, b + begin, end - begin, y + begin);
   });
 }
 
-template <class V>
-void CpuKernels<V>::Rope(Parallel& parallel, float* x, int64_t stride, int64_t heads,
-                         int64_t head_dim, absl::Span<const int32_t> positions, const float* cosine,
-                         const float* sine) const {
+template <class V, class Element>
+void CpuKernels<V, Element>::Rope(Parallel& parallel, float* x, int64_t stride, int64_t heads,
+                                  int64_t head_dim, absl::Span<const int32_t> positions,
+                                  const float* cosine, const float* sine) const {
   const int64_t m = static_cast<int64_t>(positions.size());
   const int64_t half = head_dim / 2;
   parallel.For(m, GrainRows(heads * head_dim), [&](int64_t begin, int64_t end) {
@@ -228,10 +258,11 @@ void CpuKernels<V>::Rope(Parallel& parallel, float* x, int64_t stride, int64_t h
   });
 }
 
-template <class V>
-void CpuKernels<V>::RopeBackward(Parallel& parallel, float* dx, int64_t stride, int64_t heads,
-                                 int64_t head_dim, absl::Span<const int32_t> positions,
-                                 const float* cosine, const float* sine) const {
+template <class V, class Element>
+void CpuKernels<V, Element>::RopeBackward(Parallel& parallel, float* dx, int64_t stride,
+                                          int64_t heads, int64_t head_dim,
+                                          absl::Span<const int32_t> positions, const float* cosine,
+                                          const float* sine) const {
   const int64_t m = static_cast<int64_t>(positions.size());
   const int64_t half = head_dim / 2;
   parallel.For(m, GrainRows(heads * head_dim), [&](int64_t begin, int64_t end) {
@@ -246,25 +277,27 @@ void CpuKernels<V>::RopeBackward(Parallel& parallel, float* dx, int64_t stride, 
   });
 }
 
-template <class V>
-void CpuKernels<V>::StoreKv(Parallel& parallel, const float* k, const float* v, int64_t stride,
-                            absl::Span<const SequenceRows> sequences, const KvPages& kv) const {
+template <class V, class Element>
+void CpuKernels<V, Element>::StoreKv(Parallel& parallel, const float* k, const float* v,
+                                     int64_t stride, absl::Span<const SequenceRows> sequences,
+                                     const KvPages& kv) const {
   const int64_t items = static_cast<int64_t>(sequences.size()) * kv.kv_heads;
   parallel.For(items, GrainRows(kv.head_dim), [&](int64_t begin, int64_t end) {
     for (int64_t item = begin; item < end; ++item) {
       const SequenceRows& sequence = sequences[item / kv.kv_heads];
       const int64_t head = item % kv.kv_heads;
       const int64_t from = sequence.row_begin * stride + head * kv.head_dim;
-      const KvView<V> view{kv, sequence.pages.data(), head};
+      const KvView<V, Element> view{kv, sequence.pages.data(), head};
       view.Write(sequence.first_position, sequence.row_count, k + from, v + from, stride);
     }
   });
 }
 
-template <class V>
-void CpuKernels<V>::Attention(Parallel& parallel, const AttentionShape& shape, const float* q,
-                              int64_t q_stride, absl::Span<const SequenceRows> sequences,
-                              const KvPages& kv, float* out, float* log_sum_exp) const {
+template <class V, class Element>
+void CpuKernels<V, Element>::Attention(Parallel& parallel, const AttentionShape& shape,
+                                       const float* q, int64_t q_stride,
+                                       absl::Span<const SequenceRows> sequences, const KvPages& kv,
+                                       float* out, float* log_sum_exp) const {
   const AttentionArguments arguments = {.shape = shape,
                                         .q = q,
                                         .q_stride = q_stride,
@@ -277,19 +310,21 @@ void CpuKernels<V>::Attention(Parallel& parallel, const AttentionShape& shape, c
     ForEachAttentionItem<V>(
         sequences, shape.kv_heads, begin, end,
         [&](const SequenceRows& sequence, int64_t first, int64_t rows, int64_t kv_head) {
-          AttentionItem<V>(arguments, sequence.pages.data(), kv_head, sequence.row_begin + first,
-                           rows, sequence.first_position + first)
+          AttentionItem<V, Element>(arguments, sequence.pages.data(), kv_head,
+                                    sequence.row_begin + first, rows,
+                                    sequence.first_position + first)
               .Run();
         });
   });
 }
 
-template <class V>
-void CpuKernels<V>::AttentionBackward(Parallel& parallel, const AttentionShape& shape,
-                                      const float* q, int64_t q_stride,
-                                      absl::Span<const SequenceRows> sequences, const KvPages& kv,
-                                      const float* out, const float* log_sum_exp, const float* dout,
-                                      float* dqkv, int64_t dqkv_stride) const {
+template <class V, class Element>
+void CpuKernels<V, Element>::AttentionBackward(Parallel& parallel, const AttentionShape& shape,
+                                               const float* q, int64_t q_stride,
+                                               absl::Span<const SequenceRows> sequences,
+                                               const KvPages& kv, const float* out,
+                                               const float* log_sum_exp, const float* dout,
+                                               float* dqkv, int64_t dqkv_stride) const {
   const int64_t out_stride = shape.q_heads * shape.head_dim;
   const int64_t items = static_cast<int64_t>(sequences.size()) * shape.kv_heads;
   parallel.For(items, 1, [&](int64_t begin, int64_t end) {
@@ -309,14 +344,14 @@ void CpuKernels<V>::AttentionBackward(Parallel& parallel, const AttentionShape& 
           .dout = dout + row * out_stride,
           .dqkv = dqkv + row * dqkv_stride,
           .dqkv_stride = dqkv_stride};
-      AttentionBackwardItem<V>(arguments, item % shape.kv_heads).Run();
+      AttentionBackwardItem<V, Element>(arguments, item % shape.kv_heads).Run();
     }
   });
 }
 
-template <class V>
-void CpuKernels<V>::SiluMul(Parallel& parallel, const float* gate_up, int64_t m, int64_t f,
-                            float* y) const {
+template <class V, class Element>
+void CpuKernels<V, Element>::SiluMul(Parallel& parallel, const float* gate_up, int64_t m, int64_t f,
+                                     float* y) const {
   parallel.For(m, GrainRows(f), [&](int64_t begin, int64_t end) {
     FpEnvironment environment;
     for (int64_t row = begin; row < end; ++row) {
@@ -326,9 +361,10 @@ void CpuKernels<V>::SiluMul(Parallel& parallel, const float* gate_up, int64_t m,
   });
 }
 
-template <class V>
-void CpuKernels<V>::SiluMulBackward(Parallel& parallel, const float* gate_up, const float* dy,
-                                    int64_t m, int64_t f, float* dgate_up) const {
+template <class V, class Element>
+void CpuKernels<V, Element>::SiluMulBackward(Parallel& parallel, const float* gate_up,
+                                             const float* dy, int64_t m, int64_t f,
+                                             float* dgate_up) const {
   parallel.For(m, GrainRows(f), [&](int64_t begin, int64_t end) {
     FpEnvironment environment;
     for (int64_t row = begin; row < end; ++row) {
@@ -339,10 +375,10 @@ void CpuKernels<V>::SiluMulBackward(Parallel& parallel, const float* gate_up, co
   });
 }
 
-template <class V>
-void CpuKernels<V>::LogProb(Parallel& parallel, const float* logits, int64_t m, int64_t v,
-                            const float* temperature, const int32_t* target, float* log_sum_exp,
-                            float* log_prob, float* entropy) const {
+template <class V, class Element>
+void CpuKernels<V, Element>::LogProb(Parallel& parallel, const float* logits, int64_t m, int64_t v,
+                                     const float* temperature, const int32_t* target,
+                                     float* log_sum_exp, float* log_prob, float* entropy) const {
   parallel.For(m, GrainRows(v), [&](int64_t begin, int64_t end) {
     FpEnvironment environment;
     LogProbRows<V> rows(v);
@@ -353,10 +389,11 @@ void CpuKernels<V>::LogProb(Parallel& parallel, const float* logits, int64_t m, 
   });
 }
 
-template <class V>
-void CpuKernels<V>::LogProbBackward(Parallel& parallel, float* logits, int64_t m, int64_t v,
-                                    const float* temperature, const int32_t* target,
-                                    const float* log_sum_exp, const float* coefficient) const {
+template <class V, class Element>
+void CpuKernels<V, Element>::LogProbBackward(Parallel& parallel, float* logits, int64_t m,
+                                             int64_t v, const float* temperature,
+                                             const int32_t* target, const float* log_sum_exp,
+                                             const float* coefficient) const {
   parallel.For(m, GrainRows(v), [&](int64_t begin, int64_t end) {
     FpEnvironment environment;
     for (int64_t row = begin; row < end; ++row) {
@@ -366,15 +403,15 @@ void CpuKernels<V>::LogProbBackward(Parallel& parallel, float* logits, int64_t m
   });
 }
 
-template <class V>
-void CpuKernels<V>::Probabilities(const float* logits, int64_t v, float temperature,
-                                  float log_sum_exp, float* p) const {
+template <class V, class Element>
+void CpuKernels<V, Element>::Probabilities(const float* logits, int64_t v, float temperature,
+                                           float log_sum_exp, float* p) const {
   FpEnvironment environment;
   ProbabilitiesRow<V>(logits, v, temperature, log_sum_exp, p);
 }
 
-template <class V>
-double CpuKernels<V>::SumOfSquares(Parallel& parallel, const float* g, int64_t n) const {
+template <class V, class Element>
+double CpuKernels<V, Element>::SumOfSquares(Parallel& parallel, const float* g, int64_t n) const {
   const int64_t leaves = (n + kGradientLeaf - 1) / kGradientLeaf;
   Scratch<V> scratch(leaves);
   float* sums = scratch.Take(leaves);
@@ -391,10 +428,10 @@ double CpuKernels<V>::SumOfSquares(Parallel& parallel, const float* g, int64_t n
   return sum;
 }
 
-template <class V>
-void CpuKernels<V>::AdamW(Parallel& parallel, const AdamWScalars& scalars, int64_t n,
-                          const float* gradient, float* master, float* moment1,
-                          float* moment2) const {
+template <class V, class Element>
+void CpuKernels<V, Element>::AdamW(Parallel& parallel, const AdamWScalars& scalars, int64_t n,
+                                   const float* gradient, float* master, float* moment1,
+                                   float* moment2) const {
   parallel.For(n, kGrainElements, [&](int64_t begin, int64_t end) {
     FpEnvironment environment;
     AdamWElements<V>(scalars, end - begin, gradient + begin, master + begin, moment1 + begin,
@@ -402,20 +439,20 @@ void CpuKernels<V>::AdamW(Parallel& parallel, const AdamWScalars& scalars, int64
   });
 }
 
-template <class V>
-Digest128 CpuKernels<V>::Digest(Parallel& parallel, const float* x, int64_t n,
-                                uint64_t first_index) const {
+template <class V, class Element>
+Digest128 CpuKernels<V, Element>::Digest(Parallel& parallel, const float* x, int64_t n,
+                                         uint64_t first_index) const {
   return DigestElements(parallel, x, n, first_index);
 }
 
-template <class V>
-void CpuKernels<V>::Exp(const float* x, int64_t n, float* y) const {
+template <class V, class Element>
+void CpuKernels<V, Element>::Exp(const float* x, int64_t n, float* y) const {
   FpEnvironment environment;
   ExpElements<V>(x, n, y);
 }
 
-template <class V>
-void CpuKernels<V>::Log(const float* x, int64_t n, float* y) const {
+template <class V, class Element>
+void CpuKernels<V, Element>::Log(const float* x, int64_t n, float* y) const {
   FpEnvironment environment;
   LogElements<V>(x, n, y);
 }

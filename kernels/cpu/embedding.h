@@ -4,19 +4,28 @@
 #include <cstdint>
 
 #include "absl/types/span.h"
+#include "kernels/bf16.h"
+#include "kernels/cpu/element.h"
 #include "kernels/cpu/lanes.h"
 #include "kernels/cpu/math.h"
 #include "kernels/shapes.h"
 
 namespace lockstep::kernels::cpu {
 
-// One row of the packed table, unpacked. A copy. (A template only so that each instruction set has
-// a copy of its own.)
+// One row of the packed table, unpacked. A copy. (Templates over V only so that each instruction
+// set has a copy of its own.)
 template <class V>
-void EmbeddingRow(const PackedMatrix& table, int64_t token, float* y) {
-  const float* from =
-      table.panels + token / kPanelWidth * table.k * kPanelWidth + token % kPanelWidth;
+void EmbeddingRow(const PackedMatrix& table, int64_t token, Fp32Element /*element*/, float* y) {
+  const float* from = static_cast<const float*>(table.panels) +
+                      token / kPanelWidth * table.k * kPanelWidth + token % kPanelWidth;
   for (int64_t i = 0; i < table.k; ++i) y[i] = from[i * kPanelWidth];
+}
+template <class V>
+void EmbeddingRow(const PackedMatrix& table, int64_t token, Bf16Element /*element*/, float* y) {
+  const auto* from =
+      static_cast<const uint16_t*>(table.panels) +
+      (token / kPanelWidth * ((table.k + 1) / 2) * kPanelWidth + token % kPanelWidth) * 2;
+  for (int64_t i = 0; i < table.k; ++i) y[i] = WidenBf16(from[i / 2 * 2 * kPanelWidth + i % 2]);
 }
 
 // Columns [begin, end) of dtable (+=): rows of dy added one by one, ascending.

@@ -12,6 +12,7 @@ namespace lockstep::kernels::cpu {
 template <class V>
 struct AllLanes {
   V Load(const float* from) const { return V::Load(from); }
+  V Load(const uint16_t* from) const { return V::LoadBf16(from); }
   void Store(V value, float* to) const { value.Store(to); }
   // `value` in the lanes that exist, `other` elsewhere.
   V Keep(V value, V /*other*/) const { return value; }
@@ -22,6 +23,7 @@ struct FirstLanes {
   int64_t count;
 
   V Load(const float* from) const { return V::LoadFirst(from, count); }
+  V Load(const uint16_t* from) const { return V::LoadFirstBf16(from, count); }
   void Store(V value, float* to) const { value.StoreFirst(to, count); }
   V Keep(V value, V other) const { return Select(V::Mask::First(count), value, other); }
 };

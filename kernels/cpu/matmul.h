@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstring>
 
+#include "kernels/cpu/element.h"
 #include "kernels/cpu/math.h"
 #include "kernels/cpu/product_tile.h"
 #include "kernels/cpu/transpose.h"
@@ -14,15 +16,28 @@ namespace lockstep::kernels::cpu {
 // Matrix products over packed panels. A chunk of kReduceChunk reduced positions is one chain
 // (product_tile.h); chunk sums are added ascending; the total is finished (math.h). Blocking over
 // rows and panels only says in which order independent outputs are visited.
+//
+// A row of a panel is kPanelWidth lanes of 32 bits: one reduced position in floats, two in bf16.
+// Panels are passed as `const float*` in either case: lanes to load.
 
 // Rows that share one pass over a panel. 128 rows of a chunk (256 KiB) stay in half of a 512 KiB L2
 // while panels stream past; a 64 KiB panel chunk read once per 128 rows costs 0.5 bytes a cycle.
 inline constexpr int64_t kProductRows = 128;
 
+// Rows of a panel that hold `reduced` positions.
+template <class Element>
+constexpr int64_t PanelRows(int64_t reduced) {
+  return (reduced + Chains<Element>::kPositions - 1) / Chains<Element>::kPositions;
+}
+inline const float* PanelLanes(const PackedMatrix& w) {
+  return static_cast<const float*>(w.panels);
+}
+
 // y[r * y_stride + j](=) for r in [0, rows), j in [0, width): rows of x times one panel.
-// `chunk_of(begin, count)` gives the panel's rows [begin, begin + count) of the reduced index.
-// REQUIRES: rows <= kProductRows, width <= kPanelWidth.
-template <class V, class ChunkOf>
+// `chunk_of(begin, count)` gives the panel's rows that hold reduced positions [begin, begin +
+// count). REQUIRES: rows <= kProductRows, width <= kPanelWidth; in bf16 x is rounded, and its rows
+// hold an even number of elements.
+template <class V, class Element, class ChunkOf>
 void MultiplyPanel(const float* x, int64_t x_stride, int64_t rows, int64_t reduced,
                    ChunkOf chunk_of, float* y, int64_t y_stride, int64_t width) {
   alignas(64) float totals[kProductRows * kPanelWidth];
@@ -33,7 +48,8 @@ void MultiplyPanel(const float* x, int64_t x_stride, int64_t rows, int64_t reduc
     const bool last = begin + count == reduced;
     ForRowTiles<V>(rows, [&]<int64_t kRows>(int64_t row) {
       Tile<V, kRows> tile;
-      RunChains(x + row * x_stride + begin, x_stride, panel, count, tile);
+      Chains<Element>::Run(x + row * x_stride + begin, x_stride, panel, PanelRows<Element>(count),
+                           tile);
       for (int64_t r = 0; r < kRows; ++r) {
         float* total = totals + (row + r) * kPanelWidth;
         float* out = y + (row + r) * y_stride;
@@ -54,52 +70,112 @@ void MultiplyPanel(const float* x, int64_t x_stride, int64_t rows, int64_t reduc
   }
 }
 
-// panels [begin, end) of the packed form of w[n, k]. A copy.
+// Rows [0, count) of a panel of positions, lanes from `lanes` on zero: fp32 as it is, or rounded
+// and combined into pairs. positions[count or more, kPanelWidth]; in bf16 an odd last one is paired
+// with zeros.
 template <class V>
-void PackPanels(const float* w, int64_t n, int64_t k, int64_t begin, int64_t end, float* panels) {
-  for (int64_t p = begin; p < end; ++p) {
-    float* panel = panels + p * k * kPanelWidth;
-    const int64_t width = std::min(kPanelWidth, n - p * kPanelWidth);
-    Transpose<V>(w + p * kPanelWidth * k, k, width, k, panel, kPanelWidth);
-    if (width == kPanelWidth) continue;
-    for (int64_t i = 0; i < k; ++i) {
-      std::fill(panel + i * kPanelWidth + width, panel + (i + 1) * kPanelWidth, 0.0f);
+void CombinePairs(const float* positions, int64_t count, float* panel) {
+  const V zero = V::Zero();
+  for (int64_t i = 0; i < count; i += 2, positions += 2 * kPanelWidth, panel += kPanelWidth) {
+    for (int64_t lane = 0; lane < kPanelWidth; lane += V::kLanes) {
+      const V odd = i + 1 < count ? V::Load(positions + kPanelWidth + lane) : zero;
+      PairOf(V::Load(positions + lane), odd).Store(panel + lane);
     }
   }
 }
 
-// Panel `p` of y[m, n](=) = x[m, k] · w^T, rows [row, row + rows).
-template <class V>
-void MatMulBlock(const float* x, const PackedMatrix& w, int64_t row, int64_t rows, int64_t p,
-                 float* y) {
-  const float* panel = w.panels + p * w.k * kPanelWidth;
-  MultiplyPanel<V>(
-      x + row * w.k, w.k, rows, w.k,
-      [panel](int64_t begin, int64_t /*count*/) { return panel + begin * kPanelWidth; },
+// panels [begin, end) of the packed form of w[n, k].
+template <class V, class Element>
+void PackPanels(const float* w, int64_t n, int64_t k, int64_t begin, int64_t end, float* panels) {
+  constexpr bool kPairs = Chains<Element>::kPositions == 2;
+  alignas(64) float scratch[kPairs ? kReduceChunk * kPanelWidth : 1];
+  for (int64_t p = begin; p < end; ++p) {
+    float* panel = panels + p * PanelRows<Element>(k) * kPanelWidth;
+    const int64_t width = std::min(kPanelWidth, n - p * kPanelWidth);
+    for (int64_t first = 0; first < k; first += kReduceChunk) {
+      const int64_t count = std::min(kReduceChunk, k - first);
+      float* rows = kPairs ? scratch : panel + first * kPanelWidth;
+      Transpose<V>(w + p * kPanelWidth * k + first, k, width, count, rows, kPanelWidth);
+      for (int64_t i = 0; width < kPanelWidth && i < count; ++i) {
+        std::fill(rows + i * kPanelWidth + width, rows + (i + 1) * kPanelWidth, 0.0f);
+      }
+      if constexpr (kPairs) CombinePairs<V>(scratch, count, panel + first / 2 * kPanelWidth);
+    }
+  }
+}
+
+// Panel `p` of y[m, n](=) = x[m, k] · w^T, rows [row, row + rows). x has `x_stride` floats a row.
+template <class V, class Element>
+void MatMulBlock(const float* x, int64_t x_stride, const PackedMatrix& w, int64_t row, int64_t rows,
+                 int64_t p, float* y) {
+  const float* panel = PanelLanes(w) + p * PanelRows<Element>(w.k) * kPanelWidth;
+  MultiplyPanel<V, Element>(
+      x + row * x_stride, x_stride, rows, w.k,
+      [panel](int64_t begin, int64_t /*count*/) {
+        return panel + begin / Chains<Element>::kPositions * kPanelWidth;
+      },
       y + row * w.n + p * kPanelWidth, w.n, std::min(kPanelWidth, w.n - p * kPanelWidth));
+}
+
+// A square of panel rows for the transposed product, lanes across k: rows hold n in [first_n,
+// first_n + 32), lanes k in [first_k, first_k + width). `count` is how many n there are.
+// REQUIRES: first_n and first_k are multiples of 32.
+template <class V>
+void TransposeSquareOf(const PackedMatrix& w, int64_t first_n, int64_t count, int64_t first_k,
+                       int64_t width, Fp32Element /*element*/, float* to) {
+  Transpose<V>(PanelLanes(w) + first_n * w.k + first_k * kPanelWidth, kPanelWidth, width, count, to,
+               kPanelWidth);
+}
+// From pairs of k, lanes across n, to pairs of n, lanes across k.
+template <class V>
+void TransposeSquareOf(const PackedMatrix& w, int64_t first_n, int64_t count, int64_t first_k,
+                       int64_t width, Bf16Element /*element*/, float* to) {
+  const auto* from =
+      static_cast<const uint32_t*>(w.panels) +
+      (first_n / kPanelWidth * PanelRows<Bf16Element>(w.k) + first_k / 2) * kPanelWidth;
+  auto* out = reinterpret_cast<uint32_t*>(to);
+  for (int64_t n = 0; n < count; n += 2, out += kPanelWidth) {
+    for (int64_t k = 0; k < width; k += 2) {
+      const uint32_t even = from[k / 2 * kPanelWidth + n];
+      const uint32_t odd = from[k / 2 * kPanelWidth + n + 1];
+      out[k] = (even & 0xffff) | odd << 16;
+      out[k + 1] = even >> 16 | (odd & 0xffff0000);
+    }
+  }
 }
 
 // Columns [32 * p, 32 * p + 32) of dx[m, k](=) = dy[m, n] · w, rows [row, row + rows). The panel it
 // needs, lanes across k, is a transposed copy of 32 x 32 squares of the forward panels, made chunk
-// by chunk.
-template <class V>
-void MatMulBackwardInputBlock(const float* dy, const PackedMatrix& w, int64_t row, int64_t rows,
-                              int64_t p, float* dx) {
+// by chunk. dy has `dy_stride` floats a row.
+template <class V, class Element>
+void MatMulBackwardInputBlock(const float* dy, int64_t dy_stride, const PackedMatrix& w,
+                              int64_t row, int64_t rows, int64_t p, float* dx) {
   alignas(64) float scratch[kReduceChunk * kPanelWidth];
   const int64_t first_k = p * kPanelWidth;
   const int64_t width = std::min(kPanelWidth, w.k - first_k);
   const auto transposed = [&](int64_t begin, int64_t count) -> const float* {
-    if (width < kPanelWidth) std::fill(scratch, scratch + count * kPanelWidth, 0.0f);
+    if (width < kPanelWidth) std::memset(scratch, 0, sizeof(scratch));
     for (int64_t i = 0; i < count; i += kPanelWidth) {
-      const float* square =
-          w.panels + (begin + i) * w.k + first_k * kPanelWidth;  // begin + i: a multiple of 32
-      Transpose<V>(square, kPanelWidth, width, std::min(kPanelWidth, count - i),
-                   scratch + i * kPanelWidth, kPanelWidth);
+      TransposeSquareOf<V>(w, begin + i, std::min(kPanelWidth, count - i), first_k, width,
+                           Element{}, scratch + PanelRows<Element>(i) * kPanelWidth);
     }
     return scratch;
   };
-  MultiplyPanel<V>(dy + row * w.n, w.n, rows, w.n, transposed, dx + row * w.k + first_k, w.k,
-                   width);
+  MultiplyPanel<V, Element>(dy + row * dy_stride, dy_stride, rows, w.n, transposed,
+                            dx + row * w.k + first_k, w.k, width);
+}
+
+// The rows of x[m, k] as a product takes them: in bf16 rounded, and zeros up to an even length.
+// `row` in [begin, end) of rounded[m, EvenOf(k)](=).
+constexpr int64_t EvenOf(int64_t k) { return (k + 1) / 2 * 2; }
+
+template <class V>
+void RoundRows(const float* x, int64_t k, int64_t begin, int64_t end, float* rounded) {
+  for (int64_t row = begin; row < end; ++row) {
+    float* to = rounded + row * EvenOf(k);
+    RoundElements<V>(x + row * k, k, to);
+    if (k % 2 != 0) to[k] = 0.0f;
+  }
 }
 
 }  // namespace lockstep::kernels::cpu

@@ -4,6 +4,7 @@
 #include <immintrin.h>
 
 #include <cstdint>
+#include <cstring>
 
 namespace lockstep::kernels::avx2 {
 
@@ -68,6 +69,16 @@ struct F32x8 {
   // Lanes from `count` on are +0; their memory is not touched.
   static F32x8 LoadFirst(const float* from, int64_t count) {
     return {_mm256_maskload_ps(from, _mm256_castps_si256(Mask::First(count).raw))};
+  }
+  // Numbers in bf16, widened.
+  static F32x8 LoadBf16(const uint16_t* from) {
+    const __m128i halves = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from));
+    return {_mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(halves), 16))};
+  }
+  static F32x8 LoadFirstBf16(const uint16_t* from, int64_t count) {
+    uint16_t first[kLanes] = {};
+    std::memcpy(first, from, static_cast<size_t>(count) * sizeof(uint16_t));
+    return LoadBf16(first);
   }
   // from[0], from[stride], ...
   static F32x8 LoadStrided(const float* from, int64_t stride) {

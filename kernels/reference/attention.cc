@@ -64,14 +64,14 @@ void ReferenceKernels::StoreKv(Parallel& /*parallel*/, const float* k, const flo
                                int64_t stride, absl::Span<const SequenceRows> sequences,
                                const KvPages& kv) const {
   for (const SequenceRows& sequence : sequences) {
-    const KvReader pages(kv, sequence);
+    const KvReader pages(profile_, kv, sequence);
     for (int64_t i = 0; i < sequence.row_count; ++i) {
       const int64_t position = sequence.first_position + i;
       for (int64_t head = 0; head < kv.kv_heads; ++head) {
         const int64_t offset = (sequence.row_begin + i) * stride + head * kv.head_dim;
         for (int64_t d = 0; d < kv.head_dim; ++d) {
-          pages.Key(head, position, d) = k[offset + d];
-          pages.Value(head, position, d) = v[offset + d];
+          pages.WriteKey(head, position, d, k[offset + d]);
+          pages.WriteValue(head, position, d, v[offset + d]);
         }
       }
     }
@@ -85,7 +85,7 @@ void ReferenceKernels::Attention(Parallel& /*parallel*/, const AttentionShape& s
   FpEnvironment environment;
   const int64_t group = shape.q_heads / shape.kv_heads;
   for (const SequenceRows& sequence : sequences) {
-    const KvReader pages(kv, sequence);
+    const KvReader pages(profile_, kv, sequence);
     for (int64_t i = 0; i < sequence.row_count; ++i) {
       const int64_t row = sequence.row_begin + i;
       const int64_t keys = sequence.first_position + i + 1;

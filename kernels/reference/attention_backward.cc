@@ -148,7 +148,7 @@ void ReferenceKernels::AttentionBackward(Parallel& /*parallel*/, const Attention
     const int64_t row = sequence.row_begin;
     const int64_t out_stride = shape.q_heads * shape.head_dim;
     const SequenceView view = {.shape = shape,
-                               .kv = KvReader(kv, sequence),
+                               .kv = KvReader(profile_, kv, sequence),
                                .rows = sequence.row_count,
                                .q = q + row * q_stride,
                                .q_stride = q_stride,

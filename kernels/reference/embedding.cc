@@ -1,4 +1,5 @@
-// Token embedding: a copy forward, a scatter-add in row order backward.
+// Token embedding: a copy forward (of what Pack has rounded, in profile bf16), a scatter-add in row
+// order backward.
 
 #include "kernels/fp_environment.h"
 #include "kernels/reference/panels.h"
@@ -11,7 +12,7 @@ void ReferenceKernels::Embedding(Parallel& /*parallel*/, absl::Span<const int32_
                                  const PackedMatrix& table, float* y) const {
   for (size_t row = 0; row < token_ids.size(); ++row) {
     for (int64_t i = 0; i < table.k; ++i) {
-      y[row * table.k + i] = Element(table, token_ids[row], i);
+      y[row * table.k + i] = Element(profile_, table, token_ids[row], i);
     }
   }
 }

@@ -1,9 +1,11 @@
 // Matrix products. Rule: a reduction over k (or n) is cut into chunks of kReduceChunk; a chunk is
 // one FMA chain from +0, ascending; chunk sums are added ascending. A reduction over tokens is cut
-// at data and then into chunks of kTokenChunk.
+// at data and then into chunks of kTokenChunk. In profile bf16 operands are rounded first, and a
+// chain goes through pairs (2i, 2i + 1) of its chunk, the odd one first: what VDPBF16PS does.
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 
 #include "kernels/fp_environment.h"
 #include "kernels/reference/panels.h"
@@ -16,12 +18,12 @@ namespace {
 
 // Sum over i of term factors a(i) * b(i), i in [0, n).
 template <typename A, typename B>
-float ChunkedDot(int64_t n, A a, B b) {
+float ChunkedDot(Profile profile, int64_t n, A a, B b) {
   float sum = 0.0f;
   for (int64_t begin = 0; begin < n; begin += kReduceChunk) {
     const int64_t end = std::min(begin + kReduceChunk, n);
     float chain = 0.0f;
-    for (int64_t i = begin; i < end; ++i) chain = std::fma(a(i), b(i), chain);
+    ForEachInOrder(profile, begin, end, [&](int64_t i) { chain = std::fma(a(i), b(i), chain); });
     sum = sum + chain;
   }
   return Finish(sum);
@@ -30,10 +32,17 @@ float ChunkedDot(int64_t n, A a, B b) {
 }  // namespace
 
 void ReferenceKernels::Pack(Parallel& /*parallel*/, const float* w, int64_t n, int64_t k,
-                            float* panels) const {
-  std::fill_n(panels, PackedSize(n, k), 0.0f);
+                            void* panels) const {
+  std::memset(panels, 0, static_cast<size_t>(PackedBytes(profile_, n, k)));
   for (int64_t row = 0; row < n; ++row) {
-    for (int64_t i = 0; i < k; ++i) panels[PanelIndex(row, i, k)] = w[row * k + i];
+    for (int64_t i = 0; i < k; ++i) {
+      const int64_t index = PanelIndex(profile_, row, i, k);
+      if (profile_ == Profile::kFp32) {
+        static_cast<float*>(panels)[index] = w[row * k + i];
+      } else {
+        static_cast<uint16_t*>(panels)[index] = NarrowToBf16(w[row * k + i]);
+      }
+    }
   }
 }
 
@@ -44,7 +53,8 @@ void ReferenceKernels::MatMul(Parallel& /*parallel*/, const float* x, int64_t m,
     const float* x_row = x + row * w.k;
     for (int64_t n = 0; n < w.n; ++n) {
       y[row * w.n + n] = ChunkedDot(
-          w.k, [&](int64_t k) { return x_row[k]; }, [&](int64_t k) { return Element(w, n, k); });
+          profile_, w.k, [&](int64_t k) { return Operand(x_row[k]); },
+          [&](int64_t k) { return Element(profile_, w, n, k); });
     }
   }
 }
@@ -56,7 +66,8 @@ void ReferenceKernels::MatMulBackwardInput(Parallel& /*parallel*/, const float* 
     const float* dy_row = dy + row * w.n;
     for (int64_t k = 0; k < w.k; ++k) {
       dx[row * w.k + k] = ChunkedDot(
-          w.n, [&](int64_t n) { return dy_row[n]; }, [&](int64_t n) { return Element(w, n, k); });
+          profile_, w.n, [&](int64_t n) { return Operand(dy_row[n]); },
+          [&](int64_t n) { return Element(profile_, w, n, k); });
     }
   }
 }
@@ -67,9 +78,10 @@ void ReferenceKernels::MatMulBackwardWeight(Parallel& /*parallel*/, const float*
   FpEnvironment environment;
   for (int64_t i = 0; i < n; ++i) {
     for (int64_t j = 0; j < k; ++j) {
-      dw[i * k + j] = AddTokens(datum_begins, dw[i * k + j], [&](int64_t row, float chain) {
-        return std::fma(dy[row * n + i], x[row * k + j], chain);
-      });
+      const auto extend = [&](int64_t row, float chain) {
+        return std::fma(Operand(dy[row * n + i]), Operand(x[row * k + j]), chain);
+      };
+      dw[i * k + j] = AddTokens(datum_begins, dw[i * k + j], extend, profile_);
     }
   }
 }

@@ -3,17 +3,23 @@
 
 #include <cstdint>
 
+#include "kernels/bf16.h"
 #include "kernels/shapes.h"
 
 namespace lockstep::kernels::reference {
 
-// Where w[n, k] of a matrix with `columns` columns lies in its packed form.
-constexpr int64_t PanelIndex(int64_t n, int64_t k, int64_t columns) {
-  return (n / kPanelWidth * columns + k) * kPanelWidth + n % kPanelWidth;
+// Where w[n, k] of a matrix with `columns` columns lies in its packed form, in elements.
+constexpr int64_t PanelIndex(Profile profile, int64_t n, int64_t k, int64_t columns) {
+  const int64_t panel = n / kPanelWidth;
+  const int64_t lane = n % kPanelWidth;
+  if (profile == Profile::kFp32) return (panel * columns + k) * kPanelWidth + lane;
+  return ((panel * ((columns + 1) / 2) + k / 2) * kPanelWidth + lane) * 2 + k % 2;
 }
 
-inline float Element(const PackedMatrix& w, int64_t n, int64_t k) {
-  return w.panels[PanelIndex(n, k, w.k)];
+inline float Element(Profile profile, const PackedMatrix& w, int64_t n, int64_t k) {
+  const int64_t index = PanelIndex(profile, n, k, w.k);
+  if (profile == Profile::kFp32) return static_cast<const float*>(w.panels)[index];
+  return WidenBf16(static_cast<const uint16_t*>(w.panels)[index]);
 }
 
 }  // namespace lockstep::kernels::reference

@@ -4,8 +4,8 @@
 
 namespace lockstep::kernels {
 
-std::unique_ptr<Kernels> CreateReferenceKernels() {
-  return std::make_unique<reference::ReferenceKernels>();
+std::unique_ptr<Kernels> CreateReferenceKernels(Profile profile) {
+  return std::make_unique<reference::ReferenceKernels>(profile);
 }
 
 }  // namespace lockstep::kernels

@@ -1,6 +1,7 @@
 #ifndef LOCKSTEP_KERNELS_REFERENCE_REFERENCE_KERNELS_H_
 #define LOCKSTEP_KERNELS_REFERENCE_REFERENCE_KERNELS_H_
 
+#include "kernels/bf16.h"
 #include "kernels/kernels.h"
 
 namespace lockstep::kernels::reference {
@@ -16,9 +17,12 @@ namespace lockstep::kernels::reference {
 // Lifetime and thread safety: stateless; safe to share.
 class ReferenceKernels final : public Kernels {
  public:
-  std::string_view name() const override { return "reference"; }
+  explicit ReferenceKernels(Profile profile) : profile_(profile) {}
 
-  void Pack(Parallel& parallel, const float* w, int64_t n, int64_t k, float* panels) const override;
+  std::string_view name() const override { return "reference"; }
+  Profile profile() const override { return profile_; }
+
+  void Pack(Parallel& parallel, const float* w, int64_t n, int64_t k, void* panels) const override;
   void MatMul(Parallel& parallel, const float* x, int64_t m, const PackedMatrix& w,
               float* y) const override;
   void MatMulBackwardInput(Parallel& parallel, const float* dy, int64_t m, const PackedMatrix& w,
@@ -93,6 +97,12 @@ class ReferenceKernels final : public Kernels {
 
   void Exp(const float* x, int64_t n, float* y) const override;
   void Log(const float* x, int64_t n, float* y) const override;
+
+ private:
+  // A number as it enters a matrix product.
+  float Operand(float x) const { return profile_ == Profile::kBf16 ? RoundToBf16(x) : x; }
+
+  const Profile profile_;
 };
 
 }  // namespace lockstep::kernels::reference

@@ -23,8 +23,8 @@ namespace lockstep::bench {
 namespace {
 
 using kernels::Kernels;
+using kernels::PackedBytes;
 using kernels::PackedMatrix;
-using kernels::PackedSize;
 
 // Uninitialised tensors would be zero pages that share one physical page.
 std::vector<float> Tensor(int64_t n) {
@@ -70,7 +70,7 @@ struct Product {
         n(state.range(1)),
         m(state.range(2)),
         machine(static_cast<int>(state.range(3))),
-        panels(Tensor(PackedSize(n, k))),
+        panels(Tensor(PackedBytes(kernels::Profile::kFp32, n, k) / 4)),
         x(Tensor(m * k)),
         y(Tensor(m * n)) {}
 

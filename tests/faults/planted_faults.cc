@@ -105,11 +105,12 @@ class LogProbOffByOne final : public Faulty {
 class StaleWeight final : public Faulty {
  public:
   using Faulty::Faulty;
-  void Pack(Parallel& p, const float* w, int64_t n, int64_t k, float* panels) const override {
+  void Pack(Parallel& p, const float* w, int64_t n, int64_t k, void* panels) const override {
     Faulty::Pack(p, w, n, k, panels);
     MutexLock lock(mu_);
     auto& first = first_packed_[w];
-    if (first.empty()) first.assign(panels, panels + kernels::PackedSize(n, k));
+    const char* bytes = static_cast<const char*>(panels);
+    if (first.empty()) first.assign(bytes, bytes + kernels::PackedBytes(profile(), n, k));
     first_of_[panels] = first.data();
   }
   void MatMul(Parallel& p, const float* x, int64_t m, const PackedMatrix& w,
@@ -119,14 +120,14 @@ class StaleWeight final : public Faulty {
   }
 
  private:
-  const float* FirstOf(const float* panels) const {
+  const void* FirstOf(const void* panels) const {
     MutexLock lock(mu_);
     return first_of_.at(panels);
   }
 
   mutable Mutex mu_;
-  mutable std::map<const float*, std::vector<float>> first_packed_ ABSL_GUARDED_BY(mu_);
-  mutable std::map<const float*, const float*> first_of_ ABSL_GUARDED_BY(mu_);
+  mutable std::map<const float*, std::vector<char>> first_packed_ ABSL_GUARDED_BY(mu_);
+  mutable std::map<const void*, const void*> first_of_ ABSL_GUARDED_BY(mu_);
 };
 
 // A reduction over tokens whose chunks follow the packing, not the data.

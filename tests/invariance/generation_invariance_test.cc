@@ -4,12 +4,15 @@
 // Method: every variant serves the same requests with an engine of its own and is compared with the
 // baseline, one request at a time on one thread, bit by bit. tests/faults plants what must turn the
 // comparison red.
+#include <map>
 #include <memory>
 #include <set>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "core/base/check.h"
 #include "gtest/gtest.h"
 #include "tests/invariance/generation_matrix.h"
@@ -19,6 +22,8 @@
 
 namespace lockstep {
 namespace {
+
+using kernels::Profile;
 
 constexpr uint64_t kWeightsSeed = 21;
 
@@ -33,23 +38,42 @@ const std::string& ModelDirectory() {
   return *kDirectory;
 }
 
-const GenerationRun& Baseline() {
-  static const auto* const kRun =
-      new GenerationRun(RunGeneration(GenerationVariants().front(), ModelDirectory()));
-  return *kRun;
+GenerationVariant With(Profile profile, GenerationVariant variant) {
+  variant.config.profile = profile;
+  return variant;
 }
 
-class GenerationInvarianceTest : public testing::TestWithParam<GenerationVariant> {};
+const GenerationRun& Baseline(Profile profile = Profile::kFp32) {
+  static auto* const kRuns = new std::map<Profile, GenerationRun>;
+  const auto found = kRuns->find(profile);
+  if (found != kRuns->end()) return found->second;
+  const GenerationVariant baseline = With(profile, GenerationVariants().front());
+  return kRuns->emplace(profile, RunGeneration(baseline, ModelDirectory())).first->second;
+}
+
+class GenerationInvarianceTest
+    : public testing::TestWithParam<std::tuple<GenerationVariant, Profile>> {};
 
 TEST_P(GenerationInvarianceTest, SameBitsAsTheBaseline) {
-  const BitComparison comparison = Compare(RunGeneration(GetParam(), ModelDirectory()), Baseline());
+  const auto& [variant, profile] = GetParam();
+  const BitComparison comparison =
+      Compare(RunGeneration(With(profile, variant), ModelDirectory()), Baseline(profile));
   EXPECT_TRUE(comparison.Same());
   EXPECT_GT(comparison.compared(), 3 * 18 * 20);  // three values of each of 18 x 20 tokens
 }
 
 INSTANTIATE_TEST_SUITE_P(Variants, GenerationInvarianceTest,
-                         testing::ValuesIn(GenerationVariants()),
-                         [](const auto& info) { return info.param.name; });
+                         testing::Combine(testing::ValuesIn(GenerationVariants()),
+                                          testing::Values(Profile::kFp32, Profile::kBf16)),
+                         [](const auto& info) {
+                           return absl::StrCat(
+                               std::get<0>(info.param).name, "_",
+                               std::string(kernels::ProfileName(std::get<1>(info.param))));
+                         });
+
+TEST(GenerationBaselineTest, ProfilesDiffer) {
+  EXPECT_FALSE(Compare(Baseline(Profile::kBf16), Baseline(Profile::kFp32)).Same());
+}
 
 TEST(GenerationBaselineTest, IsWorthComparing) {
   std::set<std::vector<int32_t>> streams;

@@ -23,26 +23,34 @@
 namespace lockstep {
 namespace {
 
+using kernels::Profile;
+
 constexpr int kPrompts = 5;
 constexpr int kSamples = 3;
 constexpr int kTokens = 18;
 
-class OnPolicyTest : public testing::Test {
+class OnPolicyFixture : public testing::Test {
  protected:
-  OnPolicyTest() {
+  OnPolicyFixture() {
     const absl::Status written =
         WriteTinyModel(root_.PathOf("tiny"), TinyModelConfig(true), /*seed=*/31);
     LOCKSTEP_CHECK(written.ok()) << written.ToString();
   }
 
-  EngineConfig Config(int stages = 1) const {
+  EngineConfig ConfigOf(Profile profile, int stages) const {
     EngineConfig config = BaselineConfig(root_.PathOf("tiny"));
     config.stages = stages;
+    config.profile = profile;
     config.export_root = root_.path();
     return config;
   }
 
   const TempDirectory root_;
+};
+
+class OnPolicyTest : public OnPolicyFixture, public testing::WithParamInterface<Profile> {
+ protected:
+  EngineConfig Config(int stages = 1) const { return ConfigOf(GetParam(), stages); }
 };
 
 std::vector<GenerateRequest> RolloutRequests(float temperature, uint64_t seed) {
@@ -113,14 +121,14 @@ double LossAtRatioOne(const std::vector<Datum>& data) {
   return loss;
 }
 
-class TemperatureTest : public OnPolicyTest,
-                        public testing::WithParamInterface<std::tuple<float, int>> {};
+class TemperatureTest : public OnPolicyFixture,
+                        public testing::WithParamInterface<std::tuple<float, int, Profile>> {};
 
 // Field notes B4 and A7: at every temperature the ratio of an on-policy token is exactly 1, step
 // after step.
 TEST_P(TemperatureTest, RatioIsExactlyOne) {
-  const auto [temperature, stages] = GetParam();
-  EngineDriver driver(Config(stages));
+  const auto [temperature, stages, profile] = GetParam();
+  EngineDriver driver(ConfigOf(profile, stages));
   constexpr int64_t kCompared = kPrompts * kSamples * kTokens;
   for (uint64_t step = 1; step <= 4; ++step) {
     const std::vector<GenerateRequest> requests = RolloutRequests(temperature, 100 * step);
@@ -149,10 +157,11 @@ TEST_P(TemperatureTest, RatioIsExactlyOne) {
 
 INSTANTIATE_TEST_SUITE_P(Temperatures, TemperatureTest,
                          testing::Combine(testing::Values(0.5f, 0.7f, 1.0f, 1.5f),
-                                          testing::Values(1, 2)));
+                                          testing::Values(1, 2),
+                                          testing::Values(Profile::kFp32, Profile::kBf16)));
 
 // Data of other weights are not compared: zero of zero, and the ratio says how far they are.
-TEST_F(OnPolicyTest, OffPolicyDataAreNotCompared) {
+TEST_P(OnPolicyTest, OffPolicyDataAreNotCompared) {
   EngineDriver driver(Config());
   const std::vector<GenerateRequest> requests = RolloutRequests(1, 100);
   const std::vector<Datum> data = DataOf(requests, driver.GenerateTogether(requests));
@@ -166,7 +175,7 @@ TEST_F(OnPolicyTest, OffPolicyDataAreNotCompared) {
 }
 
 // One wrong bit is found, and named.
-TEST_F(OnPolicyTest, OneWrongBitIsFound) {
+TEST_P(OnPolicyTest, OneWrongBitIsFound) {
   EngineDriver driver(Config());
   const std::vector<GenerateRequest> requests = RolloutRequests(0.7f, 100);
   std::vector<Datum> data = DataOf(requests, driver.GenerateTogether(requests));
@@ -220,7 +229,7 @@ class QueuedSteps {
 };
 
 // Requests that run while steps happen keep the weights they began with, and go on meanwhile.
-TEST_F(OnPolicyTest, RunningRequestsKeepTheirWeights) {
+TEST_P(OnPolicyTest, RunningRequestsKeepTheirWeights) {
   for (const int stages : {1, 2}) {
     GenerateRequest request = RolloutRequests(1, 100)[2];
     request.max_tokens = 40;
@@ -261,7 +270,7 @@ TEST_F(OnPolicyTest, RunningRequestsKeepTheirWeights) {
 }
 
 // Field notes B7: after steps the same engine serves what a cold one does on the exported weights.
-TEST_F(OnPolicyTest, AColdServerOnTheExportedWeightsGivesTheSame) {
+TEST_P(OnPolicyTest, AColdServerOnTheExportedWeightsGivesTheSame) {
   using Arrival = GenerationVariant::Arrival;
   for (const int stages : {1, 2}) {
     EngineDriver driver(Config(stages));
@@ -282,7 +291,7 @@ TEST_F(OnPolicyTest, AColdServerOnTheExportedWeightsGivesTheSame) {
 }
 
 // The matrix holds under weights that training made, too.
-TEST_F(OnPolicyTest, TheMatrixHoldsAfterSteps) {
+TEST_P(OnPolicyTest, TheMatrixHoldsAfterSteps) {
   std::vector<GenerationRun> runs;
   for (const GenerationVariant& variant : GenerationVariants()) {
     if (variant.name != "baseline" && variant.name != "all_at_once") continue;
@@ -296,7 +305,7 @@ TEST_F(OnPolicyTest, TheMatrixHoldsAfterSteps) {
   EXPECT_TRUE(Compare(runs[1], runs[0]).Same());
 }
 
-TEST_F(OnPolicyTest, CheckParityComparesEveryPath) {
+TEST_P(OnPolicyTest, CheckParityComparesEveryPath) {
   ParityRequest request;
   request.num_prompts = 5;
   request.num_samples = 3;
@@ -324,6 +333,11 @@ TEST_F(OnPolicyTest, CheckParityComparesEveryPath) {
     }
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(Profiles, OnPolicyTest, testing::Values(Profile::kFp32, Profile::kBf16),
+                         [](const auto& info) {
+                           return std::string(kernels::ProfileName(info.param));
+                         });
 
 }  // namespace
 }  // namespace lockstep

@@ -5,9 +5,11 @@
 // Method: every variant runs the same ten steps on an engine of its own and is compared with the
 // baseline, all data of a step packed into one micro-batch on one thread, bit by bit. tests/faults
 // plants what must turn the comparison red.
+#include <map>
 #include <set>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -21,6 +23,8 @@
 
 namespace lockstep {
 namespace {
+
+using kernels::Profile;
 
 constexpr uint64_t kWeightsSeed = 21;
 constexpr int kSteps = 10;
@@ -37,11 +41,13 @@ const std::string& ModelDirectory(TinyFamily family) {
   return path;
 }
 
-const std::vector<StepTrace>& Baseline(TinyFamily family) {
-  static auto* const kTraces = new std::map<TinyFamily, std::vector<StepTrace>>;
-  std::vector<StepTrace>& traces = (*kTraces)[family];
+const std::vector<StepTrace>& Baseline(TinyFamily family, Profile profile = Profile::kFp32) {
+  static auto* const kTraces = new std::map<std::pair<TinyFamily, Profile>, std::vector<StepTrace>>;
+  std::vector<StepTrace>& traces = (*kTraces)[{family, profile}];
   if (traces.empty()) {
-    traces = RunTraining(TrainingVariants().front(), kSteps, ModelDirectory(family));
+    TrainingVariant baseline = TrainingVariants().front();
+    baseline.config.profile = profile;
+    traces = RunTraining(baseline, kSteps, ModelDirectory(family));
   }
   return traces;
 }
@@ -51,15 +57,15 @@ class TrainingInvarianceTest
 
 TEST_P(TrainingInvarianceTest, SameBitsAsTheBaseline) {
   const auto& [variant, family] = GetParam();
-  const BitComparison comparison =
-      Compare(RunTraining(variant, kSteps, ModelDirectory(family)), Baseline(family));
+  const BitComparison comparison = Compare(RunTraining(variant, kSteps, ModelDirectory(family)),
+                                           Baseline(family, variant.config.profile));
   EXPECT_TRUE(comparison.Same());
   EXPECT_GT(comparison.compared(), 4000);
 }
 
 // Every variant of the tied model. An untied one is another head and another way for the pipeline's
 // ends to work together, and the other families have tensors of their own in every layer, so they
-// run where there are two ends; the slow reference adds nothing there.
+// run where there are two ends; the slow reference adds nothing there. In bf16 every variant again.
 std::vector<std::tuple<TrainingVariant, TinyFamily>> Cases() {
   std::vector<std::tuple<TrainingVariant, TinyFamily>> cases;
   for (const TrainingVariant& variant : TrainingVariants()) {
@@ -68,6 +74,10 @@ std::vector<std::tuple<TrainingVariant, TinyFamily>> Cases() {
       const bool two_ends = variant.config.stages > 1 && !slow;
       if (family == TinyFamily::kTied || two_ends) cases.emplace_back(variant, family);
     }
+    TrainingVariant bf16 = variant;
+    bf16.name += "_bf16";
+    bf16.config.profile = Profile::kBf16;
+    cases.emplace_back(bf16, TinyFamily::kTied);
   }
   return cases;
 }

@@ -21,11 +21,11 @@ class FaultyKernels final : public Kernels {
       : inner_(inner), faulty_op_(faulty_op) {}
 
   std::string_view name() const override { return "faulty"; }
+  Profile profile() const override { return inner_.profile(); }
 
-  void Pack(Parallel& parallel, const float* w, int64_t n, int64_t k,
-            float* panels) const override {
+  void Pack(Parallel& parallel, const float* w, int64_t n, int64_t k, void* panels) const override {
     inner_.Pack(parallel, w, n, k, panels);
-    Spoil("Pack", panels, PackedSize(n, k));
+    SpoilElement("Pack", panels, PackedBytes(profile(), n, k) / KvElementBytes(profile()));
   }
   void MatMul(Parallel& parallel, const float* x, int64_t m, const PackedMatrix& w,
               float* y) const override {
@@ -110,7 +110,8 @@ class FaultyKernels final : public Kernels {
     inner_.StoreKv(parallel, k, v, stride, sequences, kv);
     const SequenceRows& first = sequences.front();
     const int32_t page = first.pages[first.first_position / kv.page_size];
-    Spoil("StoreKv", kv.data + page * kv.page_stride, first.first_position % kv.page_size + 1);
+    SpoilElement("StoreKv", kv.data,
+                 page * kv.page_stride + first.first_position % kv.page_size + 1);
   }
   void Attention(Parallel& parallel, const AttentionShape& shape, const float* q, int64_t q_stride,
                  absl::Span<const SequenceRows> sequences, const KvPages& kv, float* out,
@@ -184,6 +185,12 @@ class FaultyKernels final : public Kernels {
   void Spoil(std::string_view op, float* values, int64_t n) const {
     if (op != faulty_op_ || n == 0) return;
     values[n - 1] = std::bit_cast<float>(std::bit_cast<uint32_t>(values[n - 1]) ^ 1);
+  }
+
+  // The same for n elements of the profile.
+  void SpoilElement(std::string_view op, void* elements, int64_t n) const {
+    if (op != faulty_op_ || n == 0) return;
+    static_cast<char*>(elements)[(n - 1) * KvElementBytes(profile())] ^= 1;
   }
 
   const Kernels& inner_;

@@ -17,7 +17,9 @@ namespace {
 class SelectTest : public testing::Test {
  protected:
   KernelsCandidate Good(InstructionSet set, bool supported = true) const {
-    return {.instruction_set = set, .supported = supported, .create = CreateReferenceKernels};
+    return {.instruction_set = set, .supported = supported, .create = [] {
+              return CreateReferenceKernels();
+            }};
   }
   KernelsCandidate Faulty(InstructionSet set) const {
     return {.instruction_set = set, .supported = true, .create = [this] {

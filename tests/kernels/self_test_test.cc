@@ -16,19 +16,23 @@ namespace {
 
 TEST(SelfTestTest, Avx2EqualsReference) {
   if (!CpuSupports(InstructionSet::kAvx2)) GTEST_SKIP() << "cpu lacks avx2";
-  EXPECT_TRUE(SelfTest(*CreateAvx2Kernels(), *CreateReferenceKernels()).ok());
+  for (const Profile profile : {Profile::kFp32, Profile::kBf16}) {
+    EXPECT_TRUE(SelfTest(*CreateAvx2Kernels(profile), *CreateReferenceKernels(profile)).ok());
+  }
 }
 
 class PlantedFaultTest : public testing::TestWithParam<const char*> {};
 
 TEST_P(PlantedFaultTest, IsNamed) {
-  const std::unique_ptr<Kernels> reference = CreateReferenceKernels();
-  const FaultyKernels faulty(*reference, GetParam());
-  const absl::Status status = SelfTest(faulty, *reference);
-  EXPECT_EQ(status.code(), absl::StatusCode::kInternal);
-  const std::string expected =
-      "kernels 'faulty' differ from the reference in " + std::string(GetParam()) + ": ";
-  EXPECT_EQ(std::string(status.message()).substr(0, expected.size()), expected);
+  for (const Profile profile : {Profile::kFp32, Profile::kBf16}) {
+    const std::unique_ptr<Kernels> reference = CreateReferenceKernels(profile);
+    const FaultyKernels faulty(*reference, GetParam());
+    const absl::Status status = SelfTest(faulty, *reference);
+    EXPECT_EQ(status.code(), absl::StatusCode::kInternal);
+    const std::string expected =
+        "kernels 'faulty' differ from the reference in " + std::string(GetParam()) + ": ";
+    EXPECT_EQ(std::string(status.message()).substr(0, expected.size()), expected);
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(

@@ -13,6 +13,7 @@ TEST(ServerInfoTest, EverySettingOfTheEngineIsPassedOn) {
   config.set_stages(1);
   config.set_threads(2);
   config.set_instruction_set("avx2");
+  config.set_profile("bf16");
   config.set_queue_depth_max(3);
   config.set_running_sequences_max(4);
   config.set_step_tokens_max(5);
@@ -28,6 +29,7 @@ TEST(ServerInfoTest, EverySettingOfTheEngineIsPassedOn) {
   EXPECT_EQ(engine.stages, 1);
   EXPECT_EQ(engine.threads, 2);
   EXPECT_EQ(engine.instruction_set, kernels::InstructionSet::kAvx2);
+  EXPECT_EQ(engine.profile, kernels::Profile::kBf16);
   EXPECT_EQ(engine.queue_depth_max, 3);
   EXPECT_EQ(engine.running_sequences_max, 4);
   EXPECT_EQ(engine.step_tokens_max, 5);
@@ -49,6 +51,7 @@ TEST(ServerInfoTest, DefaultsOfSettingsAndEngineAgree) {
   const EngineConfig own;
   EXPECT_EQ(from_settings.stages, own.stages);
   EXPECT_EQ(from_settings.threads, own.threads);
+  EXPECT_EQ(from_settings.profile, own.profile);
   EXPECT_EQ(from_settings.queue_depth_max, own.queue_depth_max);
   EXPECT_EQ(from_settings.running_sequences_max, own.running_sequences_max);
   EXPECT_EQ(from_settings.step_tokens_max, own.step_tokens_max);
@@ -63,6 +66,7 @@ TEST(ServerInfoTest, DefaultsOfSettingsAndEngineAgree) {
 TEST(ServerInfoTest, TellsWhatIsInForce) {
   EngineInfo info;
   info.model = {.architecture = "LlamaForCausalLM",
+                .model_type = "llama",
                 .vocab_size = 1,
                 .hidden_size = 2,
                 .intermediate_size = 3,

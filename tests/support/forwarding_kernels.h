@@ -24,8 +24,9 @@ class ForwardingKernels : public kernels::Kernels {
   explicit ForwardingKernels(const kernels::Kernels& to) : to_(to) {}
 
   std::string_view name() const override { return to_.name(); }
+  kernels::Profile profile() const override { return to_.profile(); }
 
-  void Pack(Parallel& p, const float* w, int64_t n, int64_t k, float* panels) const override {
+  void Pack(Parallel& p, const float* w, int64_t n, int64_t k, void* panels) const override {
     to_.Pack(p, w, n, k, panels);
   }
   void MatMul(Parallel& p, const float* x, int64_t m, const PackedMatrix& w,

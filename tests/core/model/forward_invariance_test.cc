@@ -5,12 +5,17 @@
 // planted fault of the kind met in the field (split-K chosen from the row count, an extra rounding
 // in large batches, a stale page) that must turn the comparison red.
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <map>
 #include <memory>
 #include <numeric>
+#include <string>
+#include <tuple>
+#include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
 #include "kernels/select.h"
 #include "tests/core/model/model_runner.h"
@@ -22,24 +27,23 @@ namespace lockstep {
 namespace {
 
 using kernels::InstructionSet;
+using kernels::Profile;
 
 constexpr uint64_t kWeightsSeed = 11;
 constexpr int64_t kLength = 150;  // past a block of 128 keys
 
-std::unique_ptr<kernels::Kernels> KernelsOf(InstructionSet set) {
-  auto selected = kernels::SelectKernels(set);
+const kernels::Kernels& KernelsOf(InstructionSet set, Profile profile) {
+  static auto* const kAll =
+      new std::map<std::pair<InstructionSet, Profile>, kernels::SelectedKernels>;
+  const std::pair key(set, profile);
+  const auto found = kAll->find(key);
+  if (found != kAll->end()) return *found->second.kernels;
+  auto selected = kernels::SelectKernels(set, profile);
   EXPECT_TRUE(selected.ok()) << selected.status();
-  return std::move(selected->kernels);
+  return *kAll->emplace(key, *std::move(selected)).first->second.kernels;
 }
 
-const kernels::Kernels& Reference() {
-  static const auto* const kKernels = KernelsOf(InstructionSet::kReference).release();
-  return *kKernels;
-}
-const kernels::Kernels& Avx2() {
-  static const auto* const kKernels = KernelsOf(InstructionSet::kAvx2).release();
-  return *kKernels;
-}
+const kernels::Kernels& Avx2() { return KernelsOf(InstructionSet::kAvx2, Profile::kFp32); }
 
 void Fill(OptimizerState& state) { FillTinyWeights(kWeightsSeed, state); }
 
@@ -75,11 +79,12 @@ std::vector<float> InOnePiece(ModelRunner& runner, int64_t page_size = 16) {
 }
 
 // What every other way must give.
-const std::vector<float>& Expected(TinyFamily family = TinyFamily::kTied) {
-  static auto* const kLogits = new std::map<TinyFamily, std::vector<float>>;
-  std::vector<float>& logits = (*kLogits)[family];
+const std::vector<float>& Expected(TinyFamily family = TinyFamily::kTied,
+                                   Profile profile = Profile::kFp32) {
+  static auto* const kLogits = new std::map<std::pair<TinyFamily, Profile>, std::vector<float>>;
+  std::vector<float>& logits = (*kLogits)[{family, profile}];
   if (logits.empty()) {
-    ModelRunner runner = MakeRunner(Reference(), {}, family);
+    ModelRunner runner = MakeRunner(KernelsOf(InstructionSet::kReference, profile), {}, family);
     logits = InOnePiece(runner);
   }
   return logits;
@@ -110,10 +115,14 @@ std::vector<float> AmongOthers(ModelRunner& runner, const std::vector<int64_t>& 
 }
 
 // Runs under both backends.
-class ForwardInvarianceTest : public testing::TestWithParam<InstructionSet> {
+class ForwardInvarianceTest : public testing::TestWithParam<std::tuple<InstructionSet, Profile>> {
  protected:
   const kernels::Kernels& Backend() const {
-    return GetParam() == InstructionSet::kReference ? Reference() : Avx2();
+    return KernelsOf(std::get<0>(GetParam()), std::get<1>(GetParam()));
+  }
+  // Of the profile under test.
+  const std::vector<float>& Expected(TinyFamily family = TinyFamily::kTied) const {
+    return lockstep::Expected(family, std::get<1>(GetParam()));
   }
 };
 
@@ -236,7 +245,7 @@ TEST_P(ForwardInvarianceTest, ChosenRowsOfTheHeadInAnyOrderAndNumber) {
   OptimizerState state(config, context.range);
   Fill(state);
   const WeightView weights = {state.MakeWeights(Backend(), serial, 0)};
-  KvArena kv(config, config.layer_count, 10, 16);
+  KvArena kv(config, Backend().profile(), config.layer_count, 10, 16);
   Activations activations(Activations::Keep::kNothing, context);
   TokenBatch batch;
   batch.Append(Sequence().data(), kLength, 0, PagesFrom(0, kLength, 16));
@@ -261,10 +270,30 @@ TEST_P(ForwardInvarianceTest, ChosenRowsOfTheHeadInAnyOrderAndNumber) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Backends, ForwardInvarianceTest,
-                         testing::Values(InstructionSet::kReference, InstructionSet::kAvx2),
+                         testing::Combine(testing::Values(InstructionSet::kReference,
+                                                          InstructionSet::kAvx2),
+                                          testing::Values(Profile::kFp32, Profile::kBf16)),
                          [](const auto& info) {
-                           return std::string(kernels::InstructionSetName(info.param));
+                           return absl::StrCat(
+                               std::string(kernels::InstructionSetName(std::get<0>(info.param))),
+                               "_", std::string(kernels::ProfileName(std::get<1>(info.param))));
                          });
+
+// Two profiles are two arithmetics: close to each other, and not the same.
+TEST(ForwardProfileTest, Bf16IsNearFp32AndDiffers) {
+  const std::vector<float>& fp32 = Expected(TinyFamily::kTied, Profile::kFp32);
+  const std::vector<float>& bf16 = Expected(TinyFamily::kTied, Profile::kBf16);
+  double difference = 0;
+  double size = 0;
+  for (size_t i = 0; i < fp32.size(); ++i) {
+    difference += std::pow(fp32[i] - bf16[i], 2);
+    size += std::pow(fp32[i], 2);
+  }
+  const double relative = std::sqrt(difference / size);
+  EXPECT_GT(relative, 1e-5);
+  // Seven products in a row in each of three layers, whose operands are off by up to 2^-9 each.
+  EXPECT_LT(relative, std::sqrt(2.0 * 7 * 3) * 0x1p-9 * 3);
+}
 
 // Planted faults.
 

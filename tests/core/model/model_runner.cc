@@ -64,8 +64,8 @@ ModelRunner::ModelRunner(const ModelConfig& config, const kernels::Kernels& kern
     stage.state = std::make_unique<OptimizerState>(config, range);
     fill(*stage.state);
     stage.weights = {stage.state->MakeWeights(kernels, *workers_, 0)};
-    stage.kv =
-        KvArena(config, range.layer_end - range.layer_begin, options.page_count, options.page_size);
+    stage.kv = KvArena(config, kernels.profile(), range.layer_end - range.layer_begin,
+                       options.page_count, options.page_size);
     stage.activations = std::make_unique<Activations>(Activations::Keep::kNothing, stage.context);
   }
   head_ = std::make_unique<Head>(stages_.back()->context);
@@ -104,7 +104,8 @@ Head::TokenStatistics ModelRunner::Accumulate(absl::Span<const TrainingDatum> da
   Buffer<float> hidden(batch.row_count() * config_.hidden_size);
   for (auto& stage : stages_) {
     const StageRange& range = stage->context.range;
-    arenas.emplace_back(config_, range.layer_end - range.layer_begin, pages, options_.page_size);
+    arenas.emplace_back(config_, kernels_.profile(), range.layer_end - range.layer_begin, pages,
+                        options_.page_size);
     kept.emplace_back(Activations::Keep::kAllLayers, stage->context);
     Forward(stage->context, stage->weights, batch, arenas.back(), kept.back(), hidden.data());
   }

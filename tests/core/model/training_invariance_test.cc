@@ -9,8 +9,11 @@
 #include <memory>
 #include <numeric>
 #include <string>
+#include <tuple>
+#include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "core/model/philox.h"
 #include "gtest/gtest.h"
 #include "kernels/select.h"
@@ -23,18 +26,17 @@ namespace lockstep {
 namespace {
 
 using kernels::InstructionSet;
+using kernels::Profile;
 
-const kernels::Kernels& KernelsOf(InstructionSet set) {
-  static const auto* const kKernels = new std::map<InstructionSet, kernels::SelectedKernels>([] {
-    std::map<InstructionSet, kernels::SelectedKernels> all;
-    for (InstructionSet set : {InstructionSet::kReference, InstructionSet::kAvx2}) {
-      auto selected = kernels::SelectKernels(set);
-      EXPECT_TRUE(selected.ok()) << selected.status();
-      all.emplace(set, *std::move(selected));
-    }
-    return all;
-  }());
-  return *kKernels->at(set).kernels;
+const kernels::Kernels& KernelsOf(InstructionSet set, Profile profile = Profile::kFp32) {
+  static auto* const kAll =
+      new std::map<std::pair<InstructionSet, Profile>, kernels::SelectedKernels>;
+  const std::pair key(set, profile);
+  const auto found = kAll->find(key);
+  if (found != kAll->end()) return *found->second.kernels;
+  auto selected = kernels::SelectKernels(set, profile);
+  EXPECT_TRUE(selected.ok()) << selected.status();
+  return *kAll->emplace(key, *std::move(selected)).first->second.kernels;
 }
 
 // Lengths on both sides of a chunk of 128 positions and of a page, and a datum of one token.
@@ -101,12 +103,13 @@ ModelRunner MakeRunner(const kernels::Kernels& kernels, const ModelRunner::Optio
 
 const std::vector<int> kWhole = {6};
 
-const Outcome& Expected(TinyFamily family) {
-  static auto* const kOutcomes = new std::map<TinyFamily, Outcome>;
-  const auto found = kOutcomes->find(family);
+const Outcome& Expected(TinyFamily family, Profile profile = Profile::kFp32) {
+  static auto* const kOutcomes = new std::map<std::pair<TinyFamily, Profile>, Outcome>;
+  const std::pair key(family, profile);
+  const auto found = kOutcomes->find(key);
   if (found != kOutcomes->end()) return found->second;
-  ModelRunner runner = MakeRunner(KernelsOf(InstructionSet::kReference), {}, family);
-  return kOutcomes->emplace(family, TrainOn(runner, kWhole)).first->second;
+  ModelRunner runner = MakeRunner(KernelsOf(InstructionSet::kReference, profile), {}, family);
+  return kOutcomes->emplace(key, TrainOn(runner, kWhole)).first->second;
 }
 
 testing::AssertionResult SameOutcome(const Outcome& actual, const Outcome& expected) {
@@ -133,17 +136,18 @@ testing::AssertionResult SameOutcome(const Outcome& actual, const Outcome& expec
 }
 
 class TrainingInvarianceTest
-    : public testing::TestWithParam<std::tuple<InstructionSet, TinyFamily>> {
+    : public testing::TestWithParam<std::tuple<InstructionSet, TinyFamily, Profile>> {
  protected:
-  const kernels::Kernels& Backend() const { return KernelsOf(std::get<0>(GetParam())); }
+  const kernels::Kernels& Backend() const { return KernelsOf(std::get<0>(GetParam()), profile()); }
   TinyFamily family() const { return std::get<1>(GetParam()); }
+  Profile profile() const { return std::get<2>(GetParam()); }
   ModelRunner Runner(const ModelRunner::Options& options) const {
     return MakeRunner(Backend(), options, family());
   }
 };
 
 TEST_P(TrainingInvarianceTest, EveryTensorHasAGradient) {
-  for (const auto& [name, gradient] : Expected(family()).gradients) {
+  for (const auto& [name, gradient] : Expected(family(), profile()).gradients) {
     EXPECT_TRUE(std::any_of(gradient.begin(), gradient.end(), [](float g) { return g != 0; }))
         << name;
     EXPECT_TRUE(std::all_of(gradient.begin(), gradient.end(), [](float g) {
@@ -160,7 +164,7 @@ TEST_P(TrainingInvarianceTest, MicroBatches) {
   }
   for (const std::vector<int>& split : splits) {
     ModelRunner runner = Runner({});
-    EXPECT_TRUE(SameOutcome(TrainOn(runner, split), Expected(family())))
+    EXPECT_TRUE(SameOutcome(TrainOn(runner, split), Expected(family(), profile())))
         << split.size() << " parts";
   }
 }
@@ -168,21 +172,21 @@ TEST_P(TrainingInvarianceTest, MicroBatches) {
 TEST_P(TrainingInvarianceTest, Stages) {
   for (const int64_t stages : {2, 3}) {
     ModelRunner runner = Runner({.stages = stages});
-    EXPECT_TRUE(SameOutcome(TrainOn(runner, {2, 4}), Expected(family()))) << stages;
+    EXPECT_TRUE(SameOutcome(TrainOn(runner, {2, 4}), Expected(family(), profile()))) << stages;
   }
 }
 
 TEST_P(TrainingInvarianceTest, Threads) {
   for (const int threads : {2, 3}) {
     ModelRunner runner = Runner({.threads = threads});
-    EXPECT_TRUE(SameOutcome(TrainOn(runner, {3, 3}), Expected(family()))) << threads;
+    EXPECT_TRUE(SameOutcome(TrainOn(runner, {3, 3}), Expected(family(), profile()))) << threads;
   }
 }
 
 TEST_P(TrainingInvarianceTest, PageSize) {
   for (const int64_t page_size : {8, 128}) {
     ModelRunner runner = Runner({.page_size = page_size});
-    EXPECT_TRUE(SameOutcome(TrainOn(runner, kWhole), Expected(family()))) << page_size;
+    EXPECT_TRUE(SameOutcome(TrainOn(runner, kWhole), Expected(family(), profile()))) << page_size;
   }
 }
 
@@ -205,7 +209,7 @@ TEST_P(TrainingInvarianceTest, LogProbsAreThoseOfChunkedInference) {
                       datum.targets.data() + begin, log_sum_exp.data(), part.data(), nullptr);
     log_prob.insert(log_prob.end(), part.begin(), part.end());
   }
-  const std::vector<float>& all = Expected(family()).statistics.log_prob;
+  const std::vector<float>& all = Expected(family(), profile()).statistics.log_prob;
   EXPECT_TRUE(SameBits(log_prob, absl::MakeConstSpan(all).subspan(3, length)));
 }
 
@@ -218,11 +222,13 @@ struct Trained {
   std::vector<float> log_prob;  // of the data, under the weights it ended with
 };
 
-Trained& TrainedExpectation(TinyFamily family) {
-  static auto* const kTrained = new std::map<TinyFamily, std::unique_ptr<Trained>>;
-  std::unique_ptr<Trained>& trained = (*kTrained)[family];
+Trained& TrainedExpectation(TinyFamily family, Profile profile) {
+  static auto* const kTrained =
+      new std::map<std::pair<TinyFamily, Profile>, std::unique_ptr<Trained>>;
+  std::unique_ptr<Trained>& trained = (*kTrained)[{family, profile}];
   if (trained != nullptr) return *trained;
-  trained.reset(new Trained{MakeRunner(KernelsOf(InstructionSet::kReference), {}, family), {}, {}});
+  trained.reset(
+      new Trained{MakeRunner(KernelsOf(InstructionSet::kReference, profile), {}, family), {}, {}});
   trained->before = trained->runner.WeightsDigest();
   for (int64_t t = 1; t <= kSteps; ++t) {
     Accumulate(trained->runner, kWhole);
@@ -233,7 +239,7 @@ Trained& TrainedExpectation(TinyFamily family) {
 }
 
 TEST_P(TrainingInvarianceTest, WeightsAndMomentsAfterThreeSteps) {
-  Trained& expected = TrainedExpectation(family());
+  Trained& expected = TrainedExpectation(family(), profile());
   ModelRunner runner = Runner({.stages = 2, .threads = 2});
   EXPECT_EQ(runner.WeightsDigest(), expected.before);
   for (int64_t t = 1; t <= kSteps; ++t) {
@@ -249,17 +255,20 @@ TEST_P(TrainingInvarianceTest, WeightsAndMomentsAfterThreeSteps) {
   }
   // The new weights serve: the same forward under them, and another than before.
   EXPECT_TRUE(SameBits(Accumulate(runner, {2, 2, 2}).log_prob, expected.log_prob));
-  EXPECT_FALSE(SameBits(expected.log_prob, Expected(family()).statistics.log_prob));
+  EXPECT_FALSE(SameBits(expected.log_prob, Expected(family(), profile()).statistics.log_prob));
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Backends, TrainingInvarianceTest,
-    testing::Combine(testing::Values(InstructionSet::kReference, InstructionSet::kAvx2),
-                     testing::ValuesIn(kTinyFamilies)),
-    [](const auto& info) {
-      return std::string(kernels::InstructionSetName(std::get<0>(info.param))) + "_" +
-             Name(std::get<1>(info.param));
-    });
+INSTANTIATE_TEST_SUITE_P(Backends, TrainingInvarianceTest,
+                         testing::Combine(testing::Values(InstructionSet::kReference,
+                                                          InstructionSet::kAvx2),
+                                          testing::ValuesIn(kTinyFamilies),
+                                          testing::Values(Profile::kFp32, Profile::kBf16)),
+                         [](const auto& info) {
+                           return absl::StrCat(
+                               std::string(kernels::InstructionSetName(std::get<0>(info.param))),
+                               "_", Name(std::get<1>(info.param)), "_",
+                               std::string(kernels::ProfileName(std::get<2>(info.param))));
+                         });
 
 // Planted faults.
 

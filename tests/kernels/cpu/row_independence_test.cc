@@ -61,7 +61,7 @@ class RowIndependenceTest : public Avx2Test {
 TEST_F(RowIndependenceTest, MatMul) {
   constexpr int64_t kN = 45;
   constexpr int64_t kK = 530;
-  std::vector<float> panels(PackedSize(kN, kK));
+  std::vector<float> panels(PackedBytes(Profile::kFp32, kN, kK) / sizeof(float));
   avx2_->Pack(*workers_[0], RowOf(kN * kK, 0.3f).data(), kN, kK, panels.data());
   const PackedMatrix w = {panels.data(), kN, kK};
   ExpectOwnBits(kK, kN, [&](const float* x, int64_t m, float* y) {

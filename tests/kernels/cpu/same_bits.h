@@ -41,6 +41,8 @@ class Avx2Test : public testing::Test {
     if (!CpuSupports(InstructionSet::kAvx2)) GTEST_SKIP() << "cpu lacks avx2";
     reference_ = CreateReferenceKernels();
     avx2_ = CreateAvx2Kernels();
+    bf16_reference_ = CreateReferenceKernels(Profile::kBf16);
+    bf16_avx2_ = CreateAvx2Kernels(Profile::kBf16);
     for (const int threads : {1, 2, 3}) {
       auto workers = WorkerSet::Create(threads);
       ASSERT_TRUE(workers.ok()) << workers.status();
@@ -53,28 +55,42 @@ class Avx2Test : public testing::Test {
   using Probe = OpOutputs (*)(const Kernels&, Parallel&, const Case&, ProbeSeed);
 
   // One operation on one case: the reference, then AVX2 on 1, 2 and 3 threads, on plain data and on
-  // edge values. The reference runs again in between, so that state left behind by either would
-  // show.
+  // edge values, in both profiles. The reference runs again in between, so that state left behind
+  // by either would show.
   template <typename Case>
   void ExpectReferenceBits(Probe<Case> probe, const Case& c, uint64_t seed = 1) {
-    Serial serial;
-    for (const ProbeData data : {ProbeData::kPlain, ProbeData::kEdges}) {
-      const ProbeSeed s = {.seed = seed, .data = data};
-      SCOPED_TRACE(data == ProbeData::kPlain ? "plain data" : "edge values");
-      const OpOutputs expected = probe(*reference_, serial, c, s);
-      for (const auto& workers : workers_) {
-        EXPECT_TRUE(SameBits(probe(*avx2_, *workers, c, s), expected))
-            << workers->thread_count() << " threads";
-      }
-      if (data == ProbeData::kEdges) {
-        EXPECT_TRUE(SameBits(probe(*reference_, serial, c, s), expected)) << "reference again";
-      }
+    {
+      SCOPED_TRACE("fp32");
+      ExpectSameBits(probe, c, seed, *reference_, *avx2_);
     }
+    SCOPED_TRACE("bf16");
+    ExpectSameBits(probe, c, seed, *bf16_reference_, *bf16_avx2_);
   }
 
   std::unique_ptr<Kernels> reference_;
   std::unique_ptr<Kernels> avx2_;
+  std::unique_ptr<Kernels> bf16_reference_;
+  std::unique_ptr<Kernels> bf16_avx2_;
   std::vector<std::unique_ptr<WorkerSet>> workers_;
+
+ private:
+  template <typename Case>
+  void ExpectSameBits(Probe<Case> probe, const Case& c, uint64_t seed, const Kernels& reference,
+                      const Kernels& avx2) {
+    Serial serial;
+    for (const ProbeData data : {ProbeData::kPlain, ProbeData::kEdges}) {
+      const ProbeSeed s = {.seed = seed, .data = data};
+      SCOPED_TRACE(data == ProbeData::kPlain ? "plain data" : "edge values");
+      const OpOutputs expected = probe(reference, serial, c, s);
+      for (const auto& workers : workers_) {
+        EXPECT_TRUE(SameBits(probe(avx2, *workers, c, s), expected))
+            << workers->thread_count() << " threads";
+      }
+      if (data == ProbeData::kEdges) {
+        EXPECT_TRUE(SameBits(probe(reference, serial, c, s), expected)) << "reference again";
+      }
+    }
+  }
 };
 
 }  // namespace lockstep::kernels

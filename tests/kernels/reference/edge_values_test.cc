@@ -28,7 +28,7 @@ class EdgeValues : public testing::Test {
  protected:
   // x . w of width k = x.size() for one output.
   float Product(const std::vector<float>& x, const std::vector<float>& w) {
-    std::vector<float> panels(PackedSize(1, x.size()));
+    std::vector<float> panels(PackedBytes(Profile::kFp32, 1, x.size()) / sizeof(float));
     kernels_->Pack(serial_, w.data(), 1, x.size(), panels.data());
     float y = 1;
     kernels_->MatMul(serial_, x.data(), 1,

@@ -123,7 +123,8 @@ RowOutputs RunRowOperations(const Kernels& kernels, const std::vector<float>& x)
   Serial serial;
   RowOutputs outputs(m);
   const std::vector<float> w = RandomFloats(kOutputs * kWidth, 2), weight = RandomFloats(kWidth, 3);
-  std::vector<float> panels(PackedSize(kOutputs, kWidth)), unused(m), entropy(m);
+  std::vector<float> panels(PackedBytes(Profile::kFp32, kOutputs, kWidth) / sizeof(float)),
+      unused(m), entropy(m);
   kernels.Pack(serial, w.data(), kOutputs, kWidth, panels.data());
   kernels.MatMul(serial, x.data(), m, {.panels = panels.data(), .n = kOutputs, .k = kWidth},
                  outputs.product.data());

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "kernels/bf16.h"
 #include "kernels/fp_environment.h"
 #include "kernels/kernels.h"
 #include "tests/kernels/reference/op_check.h"
@@ -39,8 +40,8 @@ TEST_F(Order, MatMulChunksTheReduction) {
   constexpr int64_t kK = 1300, kN = 40;
   const std::vector<float> x = RandomFloats(kK, 1);
   const std::vector<float> w = RandomFloats(kN * kK, 2);
-  std::vector<float> panels(PackedSize(kN, kK)), y(kN), one_chain(kN), other_chunk(kN),
-      expected(kN);
+  std::vector<float> panels(PackedBytes(Profile::kFp32, kN, kK) / sizeof(float)), y(kN),
+      one_chain(kN), other_chunk(kN), expected(kN);
   kernels_->Pack(serial_, w.data(), kN, kK, panels.data());
   kernels_->MatMul(serial_, x.data(), 1, {.panels = panels.data(), .n = kN, .k = kK}, y.data());
   FpEnvironment environment;
@@ -55,11 +56,46 @@ TEST_F(Order, MatMulChunksTheReduction) {
   EXPECT_NE(Bits(y), Bits(other_chunk));
 }
 
+// In profile bf16 a chain takes pairs, the odd position first, and its operands are rounded.
+TEST_F(Order, Bf16PairsTheReduction) {
+  constexpr int64_t kK = 1299, kN = 40;
+  const std::unique_ptr<Kernels> kernels = CreateReferenceKernels(Profile::kBf16);
+  std::vector<float> x = RandomFloats(kK, 1);
+  std::vector<float> w = RandomFloats(kN * kK, 2);
+  std::vector<float> panels(PackedBytes(Profile::kBf16, kN, kK) / sizeof(float)), y(kN);
+  kernels->Pack(serial_, w.data(), kN, kK, panels.data());
+  kernels->MatMul(serial_, x.data(), 1, {.panels = panels.data(), .n = kN, .k = kK}, y.data());
+  std::vector<float> unrounded(kN), expected(kN), ascending(kN);
+  // Position 2i + 1 before 2i; the last one has no partner.
+  const auto by_pairs = [](const std::vector<float>& values) {
+    std::vector<float> swapped = values;
+    for (size_t i = 0; i + 1 < swapped.size(); i += 2) std::swap(swapped[i], swapped[i + 1]);
+    return swapped;
+  };
+  const auto row = [&w](int64_t n) {
+    return std::vector<float>(w.begin() + n * kK, w.begin() + (n + 1) * kK);
+  };
+  FpEnvironment environment;
+  for (int64_t n = 0; n < kN; ++n)
+    unrounded[n] = Chunked(by_pairs(x), by_pairs(row(n)), 0, kK, 512);
+  for (std::vector<float>* operand : {&x, &w}) {
+    for (float& value : *operand) value = RoundToBf16(value);
+  }
+  for (int64_t n = 0; n < kN; ++n) {
+    expected[n] = Chunked(by_pairs(x), by_pairs(row(n)), 0, kK, 512);
+    ascending[n] = Chunked(x, row(n), 0, kK, 512);
+  }
+  EXPECT_EQ(Bits(y), Bits(expected));
+  EXPECT_NE(Bits(y), Bits(ascending));
+  EXPECT_NE(Bits(y), Bits(unrounded));
+}
+
 TEST_F(Order, BackwardInputChunksOverOutputs) {
   constexpr int64_t kN = 1100, kK = 20;
   const std::vector<float> dy = RandomFloats(kN, 1);
   const std::vector<float> w = RandomFloats(kN * kK, 2);
-  std::vector<float> panels(PackedSize(kN, kK)), dx(kK), expected(kK), one_chain(kK);
+  std::vector<float> panels(PackedBytes(Profile::kFp32, kN, kK) / sizeof(float)), dx(kK),
+      expected(kK), one_chain(kK);
   kernels_->Pack(serial_, w.data(), kN, kK, panels.data());
   kernels_->MatMulBackwardInput(serial_, dy.data(), 1, {.panels = panels.data(), .n = kN, .k = kK},
                                 dx.data());

@@ -1,0 +1,62 @@
+#ifndef LOCKSTEP_KERNELS_CPU_ELEMENT_H_
+#define LOCKSTEP_KERNELS_CPU_ELEMENT_H_
+
+#include <cstdint>
+
+#include "kernels/cpu/lanes.h"
+#include "kernels/cpu/math.h"
+#include "kernels/shapes.h"
+
+namespace lockstep::kernels::cpu {
+
+// How a profile keeps packed weights, K and V: as floats, or as bf16, the upper halves of floats.
+// CpuKernels takes one of the two as a parameter.
+struct Fp32Element {
+  using Type = float;
+  static constexpr Profile kProfile = Profile::kFp32;
+};
+struct Bf16Element {
+  using Type = uint16_t;
+  static constexpr Profile kProfile = Profile::kBf16;
+};
+
+// RoundToBf16 (kernels/bf16.h), lane by lane. Runs inside an FpEnvironment.
+template <class V>
+inline V RoundToBf16(V x) {
+  using I = typename V::Int;
+  const I bits = BitsOf(x);
+  const I odd = ShiftRight<16>(bits) & I::Broadcast(1);
+  const I upper_half = I::Broadcast(static_cast<int32_t>(0xffff0000));
+  const V rounded = FromBits((bits + I::Broadcast(0x7fff) + odd) & upper_half);
+  const V sign = FromBits(bits & I::Broadcast(static_cast<int32_t>(0x80000000)));
+  // Denormals compare equal to 0 under DAZ.
+  const V flushed = Select(x == V::Zero(), sign, rounded);
+  return Select(IsNan(x), CanonicalNan<V>(), flushed);
+}
+
+// Lanes of (even, odd) pairs of bf16, 32 bits each, as WeightPair splits them again.
+template <class V>
+inline V PairOf(V even, V odd) {
+  using I = typename V::Int;
+  const I low = ShiftRight<16>(BitsOf(RoundToBf16(even))) & I::Broadcast(0xffff);
+  return FromBits(low | BitsOf(RoundToBf16(odd)));
+}
+template <class V>
+inline V EvenOfPair(V pair) {
+  return FromBits(ShiftLeft<16>(BitsOf(pair)));
+}
+template <class V>
+inline V OddOfPair(V pair) {
+  return FromBits(BitsOf(pair) & V::Int::Broadcast(static_cast<int32_t>(0xffff0000)));
+}
+
+// to[i](=) = RoundToBf16(from[i]), still as floats.
+template <class V>
+inline void RoundElements(const float* from, int64_t n, float* to) {
+  ForEachVector<V>(
+      n, [&](int64_t i, auto lanes) { lanes.Store(RoundToBf16(lanes.Load(from + i)), to + i); });
+}
+
+}  // namespace lockstep::kernels::cpu
+
+#endif  // LOCKSTEP_KERNELS_CPU_ELEMENT_H_
