@@ -75,6 +75,7 @@ TEST(ServerInfoTest, TellsWhatIsInForce) {
                 .kv_head_count = 6,
                 .head_dim = 7,
                 .context_length_max = 8,
+                .rope_scaling = std::nullopt,
                 .tie_word_embeddings = true,
                 .eos_token_ids = {9, 10}};
   info.parameter_count = 11;
