@@ -9,6 +9,21 @@ namespace {
 
 constexpr char kAutomatic[] = "auto";
 
+void FillMemoryPlan(const MemoryPlan& plan, v1::MemoryPlan& out) {
+  out.set_masters(plan.masters);
+  out.set_moments(plan.moments);
+  out.set_gradients(plan.gradients);
+  out.set_weights(plan.weights);
+  out.set_kv_pages(plan.kv_pages);
+  out.set_rope_tables(plan.rope_tables);
+  out.set_head(plan.head);
+  out.set_at_start(plan.at_start());
+  out.set_step_activations(plan.step_activations);
+  out.set_next_weights(plan.next_weights);
+  out.set_micro_batch_rows(plan.micro_batch_rows);
+  out.set_micro_batch_bytes(plan.micro_batch_bytes);
+}
+
 void FillModelInfo(const EngineInfo& info, v1::ModelInfo& out) {
   out.set_architecture(info.model.architecture);
   out.set_vocab_size(info.model.vocab_size);
@@ -88,6 +103,7 @@ void FillServerInfo(const EngineInfo& info, const Settings& settings, const std:
   out.set_kv_pages_in_use(info.kv_pages_in_use);
   out.set_kv_pages_total(info.kv_pages_total);
   out.set_pinned_weight_versions(info.pinned_weight_versions);
+  FillMemoryPlan(info.memory, *out.mutable_memory());
 }
 
 namespace translate {

@@ -76,7 +76,7 @@ void AnnounceReady(const GrpcServer& server, const EngineInfo& info) {
   std::cout << "lockstep_server " << kServerVersion << " ready on " << server.address().ToString()
             << ": " << info.model.architecture << ", " << info.parameter_count << " parameters, "
             << info.config.stages << " stage(s), " << info.instruction_set << ", "
-            << info.weights.numerics_id << std::endl;
+            << info.weights.numerics_id << "\nmemory: " << Describe(info.memory) << std::endl;
 }
 
 int Serve(const Settings& settings, const EngineHooks& hooks, StopSignals& signals) {

@@ -70,6 +70,12 @@ int RunInfo(const Arguments& arguments, const Surroundings& surroundings) {
       "load           %d running, %d queued, %d of %d KV pages, %d pinned weight versions\n",
       info->running_sequences(), info->queued_requests(), info->kv_pages_in_use(),
       info->kv_pages_total(), info->pinned_weight_versions());
+  const auto gib = [](int64_t bytes) { return static_cast<double>(bytes) / (int64_t{1} << 30); };
+  const v1::MemoryPlan& memory = info->memory();
+  out << absl::StrFormat(
+      "memory         %.2f GiB from the start: optimizer state %.2f, weights %.2f, KV pages %.2f\n",
+      gib(memory.at_start()), gib(memory.masters() + memory.moments() + memory.gradients()),
+      gib(memory.weights()), gib(memory.kv_pages()));
   out << "settings\n";
   PrintSettings(*info, out);
   return kExitOk;

@@ -121,6 +121,7 @@ class EngineImpl final : public Engine {
     info.model = core_->model();
     info.parameter_count = core_->parameter_count();
     info.config = core_->engine_config();
+    info.memory = PlanMemory(core_->engine_config(), core_->model());
     info.instruction_set = std::string(core_->selected().kernels->name());
     info.instruction_set_note = core_->selected().note;
     info.weights = snapshot.weights;

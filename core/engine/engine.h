@@ -9,6 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "core/engine/engine_config.h"
+#include "core/engine/memory_plan.h"
 #include "core/model/model_config.h"
 #include "core/request/generate_request.h"
 #include "core/request/parity_request.h"
@@ -23,6 +24,7 @@ struct EngineInfo {
   ModelConfig model;
   int64_t parameter_count = 0;
   EngineConfig config;  // as in force: zeros replaced by what was chosen
+  MemoryPlan memory;
   std::string instruction_set;
   std::string instruction_set_note;
   WeightsState weights;

@@ -5,8 +5,10 @@
 #include <thread>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "core/base/status_macros.h"
 #include "core/engine/engine_core.h"
+#include "core/engine/memory_plan.h"
 
 namespace lockstep {
 namespace {
@@ -34,15 +36,16 @@ int64_t DefaultPageCount(const EngineConfig& config, const ModelConfig& model) {
   return std::max(per_sequence, std::min(wanted, kDefaultKvBytesMax / PageBytes(config, model)));
 }
 
-// Pages are all allocated at start, where running out of memory would end the process.
-absl::Status CheckPagesFitMemory(const EngineConfig& config, const ModelConfig& model) {
+// Weights, optimizer state and pages are all allocated at start, where running out of memory would
+// end the process.
+absl::Status CheckFitsMemory(const EngineConfig& config, const ModelConfig& model) {
   const int64_t memory =
       int64_t{sysconf(_SC_PHYS_PAGES)} * static_cast<int64_t>(sysconf(_SC_PAGE_SIZE));
-  const int64_t page_bytes = PageBytes(config, model);
-  if (config.kv_page_count <= memory / page_bytes) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("kv_page_count: ", config.kv_page_count,
-                                                 " pages of ", page_bytes,
-                                                 " bytes exceed the machine's ", memory));
+  const MemoryPlan plan = PlanMemory(config, model);
+  if (plan.at_start() <= memory) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrFormat(
+      "kv_page_count: %d: the machine's memory of %.2f GiB does not hold %s", config.kv_page_count,
+      static_cast<double>(memory) / (int64_t{1} << 30), Describe(plan)));
 }
 
 }  // namespace
@@ -75,7 +78,7 @@ absl::StatusOr<EngineConfig> ResolveConfig(const EngineConfig& given, const Mode
   if (config.kv_page_count == 0) {
     config.kv_page_count = static_cast<int32_t>(DefaultPageCount(config, model));
   }
-  LOCKSTEP_RETURN_IF_ERROR(CheckPagesFitMemory(config, model));
+  LOCKSTEP_RETURN_IF_ERROR(CheckFitsMemory(config, model));
   return config;
 }
 

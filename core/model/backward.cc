@@ -6,15 +6,6 @@
 
 namespace lockstep {
 
-void LayerGradients::Reserve(const ModelConfig& config, int64_t rows) {
-  normed.Reserve(rows * config.hidden_size);
-  branch.Reserve(rows * config.hidden_size);
-  qkv.Reserve(rows * config.qkv_width());
-  attention.Reserve(rows * config.q_width());
-  gate_up.Reserve(rows * 2 * config.intermediate_size);
-  activated.Reserve(rows * config.intermediate_size);
-}
-
 std::vector<int64_t> DatumBegins(const TokenBatch& batch) {
   std::vector<int64_t> begins;
   for (const SequenceSlice& slice : batch.sequences) {

@@ -29,6 +29,40 @@ void LayerActivations::Reserve(const ModelConfig& config, int64_t rows) {
   projected.Reserve(rows * hidden);
 }
 
+int64_t LayerActivations::FloatsPerRow(const ModelConfig& config) {
+  const int64_t norm = config.qk_norm ? config.q_width() + config.kv_width() + config.head_count +
+                                            config.kv_head_count
+                                      : 0;
+  return 5 * config.hidden_size + config.qkv_width() + norm + config.q_width() + config.head_count +
+         3 * config.intermediate_size + 2;
+}
+
+int64_t LayerActivations::size() const {
+  return input.size() + inverse_rms1.size() + normed1.size() + qkv.size() + query_before.size() +
+         key_before.size() + query_inverse_rms.size() + key_inverse_rms.size() + attention.size() +
+         log_sum_exp.size() + residual.size() + inverse_rms2.size() + normed2.size() +
+         gate_up.size() + activated.size() + projected.size();
+}
+
+void LayerGradients::Reserve(const ModelConfig& config, int64_t rows) {
+  normed.Reserve(rows * config.hidden_size);
+  branch.Reserve(rows * config.hidden_size);
+  qkv.Reserve(rows * config.qkv_width());
+  attention.Reserve(rows * config.q_width());
+  gate_up.Reserve(rows * 2 * config.intermediate_size);
+  activated.Reserve(rows * config.intermediate_size);
+}
+
+int64_t LayerGradients::FloatsPerRow(const ModelConfig& config) {
+  return 2 * config.hidden_size + config.qkv_width() + config.q_width() +
+         3 * config.intermediate_size;
+}
+
+int64_t LayerGradients::size() const {
+  return normed.size() + branch.size() + qkv.size() + attention.size() + gate_up.size() +
+         activated.size();
+}
+
 Activations::Activations(Keep keep, const StageContext& context)
     : layers_(keep == Keep::kAllLayers ? context.range.layer_end - context.range.layer_begin : 1) {}
 

@@ -35,6 +35,9 @@ struct LayerActivations {
   Buffer<float> projected;          // [M, H] output of attention_out, then of down
 
   void Reserve(const ModelConfig& config, int64_t rows);
+  // Elements that Reserve makes room for, a row.
+  static int64_t FloatsPerRow(const ModelConfig& config);
+  int64_t size() const;
 };
 
 // Gradients that live within the backward of one layer, all of it fp32.
@@ -47,6 +50,8 @@ struct LayerGradients {
   Buffer<float> activated;  // [M, F]
 
   void Reserve(const ModelConfig& config, int64_t rows);
+  static int64_t FloatsPerRow(const ModelConfig& config);
+  int64_t size() const;
 };
 
 // The activations of one stage's layers: one set per layer to keep them for backward, or a single

@@ -83,6 +83,18 @@ def test_parity_of_2048_sampled_tokens(model: Path, profile: str, stages: int) -
     assert report.passed
 
 
+@pytest.mark.parametrize(("profile", "stages"), [("fp32", 1), ("bf16", 1), ("bf16", 2)])
+def test_memory_at_start_is_as_planned(model: Path, profile: str, stages: int) -> None:
+    flags = {"profile": profile, "stages": stages, "kv_page_count": 4096}
+    with lockstep.LocalServer(BINARY, model, flags=flags) as server, server.client() as client:
+        planned = client.info().memory.at_start
+        status = Path(f"/proc/{server.pid}/status").read_text()
+    resident = {line.split(":")[0]: line.split()[1] for line in status.splitlines()}
+    measured = int(resident["RssAnon"]) * 1024
+    print(f"planned {planned / 2**20:.0f} MiB, resident {measured / 2**20:.0f} MiB")
+    assert abs(measured / planned - 1) <= 0.1
+
+
 def test_bf16_costs_half_a_percent_of_perplexity_at_most(model: Path) -> None:
     codec = lockstep.TextCodec.from_directory(model)
     tokens = codec.encode(GETTYSBURG)

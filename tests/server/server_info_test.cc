@@ -92,6 +92,17 @@ TEST(ServerInfoTest, TellsWhatIsInForce) {
   info.kv_pages_in_use = 18;
   info.kv_pages_total = 19;
   info.pinned_weight_versions = 20;
+  info.memory = {.masters = 1 << 0,
+                 .moments = 1 << 1,
+                 .gradients = 1 << 2,
+                 .weights = 1 << 3,
+                 .kv_pages = 1 << 4,
+                 .rope_tables = 1 << 5,
+                 .head = 1 << 6,
+                 .step_activations = 1 << 7,
+                 .next_weights = 1 << 8,
+                 .micro_batch_rows = 1 << 9,
+                 .micro_batch_bytes = 1 << 10};
   Settings settings{.config = DefaultServerConfig(), .sources = {{"threads", "default"}}};
   settings.config.set_model("dir");
 
@@ -121,6 +132,18 @@ TEST(ServerInfoTest, TellsWhatIsInForce) {
   EXPECT_EQ(out.weights().weight_version(), 15u);
   EXPECT_EQ(out.weights_digest(), "w");
   EXPECT_EQ(out.moments_digest(), "m");
+  EXPECT_EQ(out.memory().masters(), 1 << 0);
+  EXPECT_EQ(out.memory().moments(), 1 << 1);
+  EXPECT_EQ(out.memory().gradients(), 1 << 2);
+  EXPECT_EQ(out.memory().weights(), 1 << 3);
+  EXPECT_EQ(out.memory().kv_pages(), 1 << 4);
+  EXPECT_EQ(out.memory().rope_tables(), 1 << 5);
+  EXPECT_EQ(out.memory().head(), 1 << 6);
+  EXPECT_EQ(out.memory().at_start(), (1 << 7) - 1);
+  EXPECT_EQ(out.memory().step_activations(), 1 << 7);
+  EXPECT_EQ(out.memory().next_weights(), 1 << 8);
+  EXPECT_EQ(out.memory().micro_batch_rows(), 1 << 9);
+  EXPECT_EQ(out.memory().micro_batch_bytes(), 1 << 10);
   EXPECT_EQ(out.running_sequences(), 16);
   EXPECT_EQ(out.queued_requests(), 17);
   EXPECT_EQ(out.kv_pages_in_use(), 18);

@@ -35,6 +35,31 @@ class ModelInfo:
 
 
 @dataclass(frozen=True)
+class MemoryPlan:
+    """Bytes that hosting the model takes up, part by part: the sizes of what is allocated.
+
+    `at_start` is the sum of the parts before it; proto/lockstep/v1/lockstep.proto has the formulas.
+    """
+
+    masters: int
+    moments: int
+    gradients: int
+    weights: int
+    kv_pages: int
+    rope_tables: int
+    head: int
+    at_start: int
+    step_activations: int  # from the first step of generation on
+    next_weights: int  # while training
+    micro_batch_rows: int
+    micro_batch_bytes: int  # while training on micro-batches of as many rows
+
+    @classmethod
+    def from_wire(cls, message: lockstep_pb2.MemoryPlan) -> MemoryPlan:
+        return cls(**{f.name: getattr(message, f.name) for f in fields(cls)})
+
+
+@dataclass(frozen=True)
 class ServerInfo:
     """`config` holds every setting in force, `config_sources` where each came from."""
 
@@ -52,6 +77,7 @@ class ServerInfo:
     kv_pages_in_use: int
     kv_pages_total: int
     pinned_weight_versions: int
+    memory: MemoryPlan
 
     @classmethod
     def from_wire(cls, message: lockstep_pb2.GetServerInfoResponse) -> ServerInfo:
@@ -62,6 +88,7 @@ class ServerInfo:
             | {
                 "model": ModelInfo.from_wire(message.model),
                 "weights": WeightsState.from_wire(message.weights),
+                "memory": MemoryPlan.from_wire(message.memory),
                 "config": {f.name: getattr(message.config, f.name) for f in config_fields},
                 "config_sources": dict(message.config_sources),
             }

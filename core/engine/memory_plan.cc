@@ -1,0 +1,94 @@
+#include "core/engine/memory_plan.h"
+
+#include <vector>
+
+#include "absl/strings/str_format.h"
+#include "core/model/forward.h"
+#include "core/model/head.h"
+#include "core/model/param_spec.h"
+#include "core/train/micro_batches.h"
+#include "kernels/shapes.h"
+
+namespace lockstep {
+namespace {
+
+constexpr int64_t kFloatBytes = sizeof(float);
+
+// Compute weights of one stage: matrices packed, vectors as they are.
+int64_t PackedBytesOf(const ModelConfig& model, const StageRange& range, kernels::Profile profile) {
+  const auto packed = [profile](int64_t n, int64_t k) {
+    return kernels::PackedBytes(profile, n, k);
+  };
+  const int64_t hidden = model.hidden_size;
+  int64_t vectors = 2 * hidden;
+  if (model.qkv_bias) vectors += model.qkv_width();
+  if (model.qk_norm) vectors += 2 * model.head_dim;
+  const int64_t layer = packed(model.qkv_width(), hidden) + packed(hidden, model.q_width()) +
+                        packed(2 * model.intermediate_size, hidden) +
+                        packed(hidden, model.intermediate_size) + vectors * kFloatBytes;
+  int64_t bytes = (range.layer_end - range.layer_begin) * layer;
+  const bool shared = model.tie_word_embeddings && range.first;
+  if (range.first) bytes += packed(model.vocab_size, hidden);
+  if (range.last) bytes += hidden * kFloatBytes;
+  if (range.last && !shared) bytes += packed(model.vocab_size, hidden);
+  return bytes;
+}
+
+// What a stage keeps of one training micro-batch from its forward to its backward: activations,
+// K and V, and the hidden states that come in or go out.
+int64_t InFlightBytes(const ModelConfig& model, const StageRange& range, kernels::Profile profile,
+                      int64_t rows) {
+  const int64_t layers = range.layer_end - range.layer_begin;
+  const int64_t kv = 2 * model.kv_width() * kernels::KvElementBytes(profile);
+  return rows * (layers * (LayerActivations::FloatsPerRow(model) * kFloatBytes + kv) +
+                 model.hidden_size * kFloatBytes);
+}
+
+}  // namespace
+
+MemoryPlan PlanMemory(const EngineConfig& config, const ModelConfig& model) {
+  MemoryPlan plan;
+  plan.micro_batch_rows = kMicroBatchRowsMax;
+  const std::vector<StageRange> ranges = SplitStages(model, config.stages);
+  for (size_t i = 0; i < ranges.size(); ++i) {
+    const StageRange& range = ranges[i];
+    int64_t parameters = 0;
+    for (const ParamSpec& spec : StageParams(model, range)) parameters += spec.size();
+    plan.masters += parameters * kFloatBytes;
+    plan.moments += 2 * parameters * kFloatBytes;
+    plan.gradients += parameters * kFloatBytes;
+    if (range.last && model.tie_word_embeddings) {
+      plan.gradients += model.vocab_size * model.hidden_size * kFloatBytes;
+    }
+    plan.weights += PackedBytesOf(model, range, config.profile);
+    plan.rope_tables += model.context_length_max * model.head_dim * kFloatBytes;
+    if (range.last) {
+      plan.head = kHeadRows * (model.vocab_size + 3 * model.hidden_size) * kFloatBytes;
+    }
+    plan.step_activations += config.step_tokens_max *
+                             (LayerActivations::FloatsPerRow(model) + model.hidden_size) *
+                             kFloatBytes;
+    // 1F1B: stage i has at most this many micro-batches between forward and backward.
+    const int64_t in_flight = static_cast<int64_t>(ranges.size() - i);
+    plan.micro_batch_bytes +=
+        in_flight * InFlightBytes(model, range, config.profile, plan.micro_batch_rows) +
+        plan.micro_batch_rows * LayerGradients::FloatsPerRow(model) * kFloatBytes;
+  }
+  plan.next_weights = plan.weights;
+  plan.kv_pages = int64_t{2} * config.kv_page_count * config.kv_page_size * model.layer_count *
+                  model.kv_width() * kernels::KvElementBytes(config.profile);
+  return plan;
+}
+
+std::string Describe(const MemoryPlan& plan) {
+  const auto gib = [](int64_t bytes) { return static_cast<double>(bytes) / (int64_t{1} << 30); };
+  return absl::StrFormat(
+      "%.2f GiB from the start (masters %.2f, moments %.2f, gradients %.2f, weights %.2f, KV pages "
+      "%.2f, RoPE tables %.2f, head %.2f), %.2f with a step of generation, %.2f while training on "
+      "micro-batches of %d rows",
+      gib(plan.at_start()), gib(plan.masters), gib(plan.moments), gib(plan.gradients),
+      gib(plan.weights), gib(plan.kv_pages), gib(plan.rope_tables), gib(plan.head),
+      gib(plan.serving()), gib(plan.training()), plan.micro_batch_rows);
+}
+
+}  // namespace lockstep
