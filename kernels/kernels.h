@@ -18,9 +18,9 @@ namespace lockstep::kernels {
 // Matrices are row-major and contiguous unless a stride is named; M counts rows (tokens). "(=)"
 // outputs are overwritten, "(+=)" outputs are added to. Outputs never alias inputs unless said.
 // A row's outputs depend on that row (and for attention its own sequence) alone: other rows may
-// hold NaN. Outputs of arithmetic are finished: -0 and denormals become +0, NaN becomes 0x7fc00000;
-// copies (Pack, Embedding, StoreKv) keep every bit. Each operation sets DAZ|FTZ for itself and
-// restores the caller's floating-point state.
+// hold NaN. Outputs of arithmetic are finished: -0 and denormals become +0, NaN becomes 0x7fc00000.
+// Each operation with arithmetic sets DAZ|FTZ for itself and restores the caller's floating-point
+// state. Copies (Pack, Embedding, StoreKv) keep every bit, or round to bf16 and nothing else.
 //
 // Data ("datum_begins"): operations that reduce over tokens are given the rows at which each datum
 // begins, and the total behind the last: {0, ..., M}. Each datum is cut into chunks of kTokenChunk

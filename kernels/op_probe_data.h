@@ -85,7 +85,7 @@ class Generator {
 class Elements {
  public:
   Elements(Profile profile, int64_t count)
-      : profile_(profile), count_(count), data_(Allocate(count * KvElementBytes(profile))) {}
+      : profile_(profile), count_(count), data_(Allocate(count * ElementBytes(profile))) {}
 
   void* data() { return data_.get(); }
   int64_t count() const { return count_; }
@@ -104,7 +104,7 @@ class Elements {
   // The bits of every element.
   OpOutput Output(std::string_view name) const {
     OpOutput output{.name = name, .bits = std::vector<uint32_t>(count_)};
-    const int64_t bytes = KvElementBytes(profile_);
+    const int64_t bytes = ElementBytes(profile_);
     for (int64_t i = 0; i < count_; ++i) {
       std::memcpy(&output.bits[i], data_.get() + bytes * i, bytes);
     }
@@ -126,7 +126,7 @@ class Elements {
 
 // Room for the packed form of w[n, k].
 inline Elements Panels(Profile profile, int64_t n, int64_t k) {
-  return Elements(profile, PackedBytes(profile, n, k) / KvElementBytes(profile));
+  return Elements(profile, PackedBytes(profile, n, k) / ElementBytes(profile));
 }
 // The packed form of w, independent of any backend's Pack.
 inline Elements PanelsOf(Profile profile, const Floats& w, int64_t n, int64_t k) {

@@ -44,8 +44,8 @@ constexpr int64_t PackedBytes(Profile profile, int64_t n, int64_t k) {
   return profile == Profile::kFp32 ? outputs * k * 4 : outputs * ((k + 1) / 2) * 4;
 }
 
-// Bytes of one element of K or V.
-constexpr int64_t KvElementBytes(Profile profile) { return profile == Profile::kFp32 ? 4 : 2; }
+// Bytes of one element of packed weights, of K and of V.
+constexpr int64_t ElementBytes(Profile profile) { return profile == Profile::kFp32 ? 4 : 2; }
 
 // The KV pages of one layer, borrowed. A page holds `page_size` consecutive positions of one
 // sequence: first K as [kv_heads][head_dim][page_size] (lanes across keys), then V as

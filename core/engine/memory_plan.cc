@@ -39,7 +39,7 @@ int64_t PackedBytesOf(const ModelConfig& model, const StageRange& range, kernels
 int64_t InFlightBytes(const ModelConfig& model, const StageRange& range, kernels::Profile profile,
                       int64_t rows) {
   const int64_t layers = range.layer_end - range.layer_begin;
-  const int64_t kv = 2 * model.kv_width() * kernels::KvElementBytes(profile);
+  const int64_t kv = 2 * model.kv_width() * kernels::ElementBytes(profile);
   return rows * (layers * (LayerActivations::FloatsPerRow(model) * kFloatBytes + kv) +
                  model.hidden_size * kFloatBytes);
 }
@@ -76,7 +76,7 @@ MemoryPlan PlanMemory(const EngineConfig& config, const ModelConfig& model) {
   }
   plan.next_weights = plan.weights;
   plan.kv_pages = int64_t{2} * config.kv_page_count * config.kv_page_size * model.layer_count *
-                  model.kv_width() * kernels::KvElementBytes(config.profile);
+                  model.kv_width() * kernels::ElementBytes(config.profile);
   return plan;
 }
 

@@ -25,7 +25,7 @@ absl::Status CheckRange(const char* field, int64_t value, int64_t low, int64_t h
 // Of one page, over all layers.
 int64_t PageBytes(const EngineConfig& config, const ModelConfig& model) {
   return 2 * model.layer_count * model.kv_width() * config.kv_page_size *
-         kernels::KvElementBytes(config.profile);
+         kernels::ElementBytes(config.profile);
 }
 
 // Enough pages for every running sequence at full context, within kDefaultKvBytesMax, and always

@@ -160,6 +160,7 @@ void Batcher::AddShare(std::unique_ptr<Running> running, int64_t count, Inferenc
                      sequence.pages);
 
   Share share;
+  share.row = row;
   share.first = sequence.computed;
   share.count = count;
   share.results_begin = static_cast<int64_t>(plan->logits_rows.size());
@@ -184,7 +185,8 @@ absl::Status Batcher::Collect() {
     touched.insert(id);
     const absl::Span<const LogitsResult> results =
         absl::MakeConstSpan(finished.results).subspan(share.results_begin, share.results_count);
-    if (const absl::Status status = TakeResults(std::move(share), results); !status.ok()) {
+    const absl::Status status = TakeResults(std::move(share), results, finished.non_finite);
+    if (!status.ok()) {
       ended.emplace(id, status);
     }
   }
@@ -206,7 +208,8 @@ absl::Status Batcher::Collect() {
   return absl::OkStatus();
 }
 
-absl::Status Batcher::TakeResults(Share share, absl::Span<const LogitsResult> results) {
+absl::Status Batcher::TakeResults(Share share, absl::Span<const LogitsResult> results,
+                                  const NonFiniteRows& non_finite) {
   ActiveJob& active = jobs_.at(share.running->job);
   if (active.job == nullptr) {
     Release(std::move(share.running));
@@ -214,6 +217,15 @@ absl::Status Batcher::TakeResults(Share share, absl::Span<const LogitsResult> re
   }
   Sequence& sequence = share.running->sequence;
   sequence.computed += share.count;
+  // Also a row whose logits nobody wants: what follows it attends to it.
+  const auto bad = non_finite.lower_bound(static_cast<int32_t>(share.row));
+  if (bad != non_finite.end() && bad->first < share.row + share.count) {
+    const absl::Status status = absl::InternalError(absl::StrCat(
+        active.job->NameOf(sequence), ": position ", share.first + bad->first - share.row,
+        " is not finite from ", Name(bad->second), " on"));
+    Release(std::move(share.running));
+    return status;
+  }
   const absl::StatusOr<bool> finished = active.job->OnResults(sequence, share.first, results);
   if (!finished.ok() || *finished) {
     Release(std::move(share.running));

@@ -79,7 +79,8 @@ class Batcher {
   // A sequence's share of a micro-batch in flight.
   struct Share {
     std::unique_ptr<Running> running;
-    int64_t first = 0;
+    int64_t row = 0;    // of the micro-batch
+    int64_t first = 0;  // position of that row
     int64_t count = 0;
     int64_t results_begin = 0;
     int64_t results_count = 0;
@@ -94,8 +95,9 @@ class Batcher {
   absl::StatusOr<bool> SubmitOne();
   void AddShare(std::unique_ptr<Running> running, int64_t count, InferencePlan* plan,
                 std::vector<Share>* shares);
-  // Hands a share's results to its job; the error ends the job.
-  absl::Status TakeResults(Share share, absl::Span<const LogitsResult> results);
+  // Hands a share's results to its job; the error ends the job. A row of it in `non_finite` is one.
+  absl::Status TakeResults(Share share, absl::Span<const LogitsResult> results,
+                           const NonFiniteRows& non_finite);
   // A sequence is over: its pages go back.
   void Release(std::unique_ptr<Running> running);
   // Drops a job that has been told its end, once nothing of it is in flight.

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -36,6 +37,9 @@ class Job {
   // appends the rows whose logits are wanted.
   virtual void WantLogits(const Sequence& sequence, int64_t first, int64_t count, int64_t row,
                           std::vector<LogitsRow>* wanted) const = 0;
+
+  // What an error calls a sequence: "sample 3".
+  virtual std::string NameOf(const Sequence& sequence) const = 0;
 
   // The results of the rows that WantLogits asked for, in that order; `first` as there. May extend
   // sequence.tokens and sequence.runnable. True when the sequence is finished. An error ends the

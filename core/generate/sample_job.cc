@@ -46,17 +46,16 @@ void SampleJob::WantLogits(const Sequence& sequence, int64_t first, int64_t coun
   wanted->push_back(last);
 }
 
+std::string SampleJob::NameOf(const Sequence& sequence) const {
+  return absl::StrCat("sample ", sequence.index);
+}
+
 absl::StatusOr<bool> SampleJob::OnResults(Sequence& sequence, int64_t first,
                                           absl::Span<const LogitsResult> results) {
   (void)first;
   if (results.empty()) return false;
   LOCKSTEP_CHECK_EQ(results.size(), size_t{1});
   const LogitsResult& result = results.front();
-  if (result.non_finite.has_value()) {
-    return absl::InternalError(absl::StrCat("sample ", sequence.index, ": position ",
-                                            sequence.tokens.size(), " is not finite from ",
-                                            Name(*result.non_finite), " on"));
-  }
   sequence.tokens.push_back(result.token);
   sequence.runnable = static_cast<int64_t>(sequence.tokens.size());
 

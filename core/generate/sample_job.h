@@ -23,6 +23,7 @@ class SampleJob final : public Job {
   void OnStart(const WeightsState& weights) override;
   void WantLogits(const Sequence& sequence, int64_t first, int64_t count, int64_t row,
                   std::vector<LogitsRow>* wanted) const override;
+  std::string NameOf(const Sequence& sequence) const override;
   absl::StatusOr<bool> OnResults(Sequence& sequence, int64_t first,
                                  absl::Span<const LogitsResult> results) override;
   void OnStepEnd() override;

@@ -41,16 +41,15 @@ void ScoreJob::WantLogits(const Sequence& sequence, int64_t first, int64_t count
   }
 }
 
+std::string ScoreJob::NameOf(const Sequence& sequence) const {
+  return absl::StrCat("sequences[", sequence.index, "]");
+}
+
 absl::StatusOr<bool> ScoreJob::OnResults(Sequence& sequence, int64_t first,
                                          absl::Span<const LogitsResult> results) {
   SequenceScore& score = result_.scores[sequence.index];
   for (size_t i = 0; i < results.size(); ++i) {
     const int64_t position = first + static_cast<int64_t>(i) + 1;
-    if (results[i].non_finite.has_value()) {
-      return absl::InternalError(absl::StrCat("sequences[", sequence.index, "]: position ",
-                                              position, " is not finite from ",
-                                              Name(*results[i].non_finite), " on"));
-    }
     score.logprobs[position] = results[i].logprob;
     score.raw_logprobs[position] = results[i].raw_logprob;
     score.entropies[position] = results[i].entropy;

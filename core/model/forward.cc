@@ -126,11 +126,12 @@ void ForwardLayer(const StageContext& context, const LayerWeights& weights, cons
 }
 
 // Notes the rows whose RMSNorm was handed something not finite, for which `place` answers unless an
-// earlier one does: NaN gives an inverse RMS of NaN, an infinite square sum one of 0.
-void NoteNonFinite(const Buffer<float>& inverse_rms, int64_t rows, const ModelPlace& place,
-                   NonFiniteRows* non_finite) {
-  for (int64_t row = 0; row < rows; ++row) {
-    if (!(inverse_rms.data()[row] > 0)) non_finite->emplace(static_cast<int32_t>(row), place);
+// earlier one does: NaN gives an inverse RMS of NaN, an infinite square sum one of 0. A row has
+// `norms` of them.
+void NoteNonFinite(const Buffer<float>& inverse_rms, int64_t rows, int64_t norms,
+                   const ModelPlace& place, NonFiniteRows* non_finite) {
+  for (int64_t i = 0; i < rows * norms; ++i) {
+    if (!(inverse_rms.data()[i] > 0)) non_finite->emplace(static_cast<int32_t>(i / norms), place);
   }
 }
 
@@ -162,8 +163,14 @@ NonFiniteRows Forward(const StageContext& context, const WeightView& weights,
     ForwardLayer(context, weights.base->layers[i], batch, sequences, kv.Layer(i),
                  activations.Layer(i), output);
     const int64_t layer = context.range.layer_begin + i;
-    NoteNonFinite(activations.Layer(i).inverse_rms1, rows, before, &non_finite);
-    NoteNonFinite(activations.Layer(i).inverse_rms2, rows, {Part::kAttention, layer}, &non_finite);
+    const LayerActivations& a = activations.Layer(i);
+    const ModelPlace attention = {Part::kAttention, layer};
+    NoteNonFinite(a.inverse_rms1, rows, 1, before, &non_finite);
+    if (config.qk_norm) {
+      NoteNonFinite(a.query_inverse_rms, rows, config.head_count, attention, &non_finite);
+      NoteNonFinite(a.key_inverse_rms, rows, config.kv_head_count, attention, &non_finite);
+    }
+    NoteNonFinite(a.inverse_rms2, rows, 1, attention, &non_finite);
     before = {Part::kMlp, layer};
   }
   return non_finite;

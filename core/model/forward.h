@@ -85,8 +85,8 @@ kernels::AttentionShape ShapeOf(const ModelConfig& config);
 // embeds the batch's tokens instead) and overwritten with its output. K and V of every row are
 // written to their pages in `kv` before attention reads them.
 //
-// Returns the rows that stopped being finite up to the last norm of this stage; what comes behind
-// it shows in the next stage's first norm, or in the logits.
+// Returns the rows that stopped being finite up to the last norm of this stage's layers; what comes
+// behind it shows in the next norm, the next stage's or the head's, or in the logits.
 NonFiniteRows Forward(const StageContext& context, const WeightView& weights,
                       const TokenBatch& batch, KvArena& kv, Activations& activations,
                       float* hidden);

@@ -28,6 +28,10 @@ class Head {
   void Logits(const WeightView& weights, const float* hidden, absl::Span<const int32_t> rows,
               absl::FunctionRef<void(int64_t first, int64_t count, float* logits)> consume);
 
+  // While `consume` runs: the final norm's inverse RMS of row i of its chunk, 0 or NaN where the
+  // row is not finite or its square sum overflows.
+  float inverse_rms(int64_t i) const { return inverse_rms_.data()[i]; }
+
   // Training, first pass: log-probs of targets under softmax(logits / temperature), entropy in
   // nats and log-sum-exp of every row. All outputs [M]. A target of -1 gives NaN.
   struct TokenStatistics {

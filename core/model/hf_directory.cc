@@ -16,6 +16,7 @@
 #include "core/model/file_io.h"
 #include "core/model/hf_export.h"
 #include "core/model/safetensors.h"
+#include "kernels/bf16.h"
 #include "nlohmann/json.hpp"
 
 namespace lockstep {
@@ -86,8 +87,6 @@ absl::Status CheckEntry(const ParamSpec& spec, const std::string& path,
   }
   return absl::OkStatus();
 }
-
-float FromBf16(uint16_t bits) { return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16); }
 
 // IEEE binary16, all of whose numbers are binary32 numbers too.
 float FromF16(uint16_t bits) {
@@ -212,10 +211,11 @@ absl::Status HfDirectory::Read(const ParamSpec& spec, float* values) const {
     std::memcpy(values, entry.bytes.data(), entry.bytes.size());
   } else {
     LOCKSTEP_CHECK_EQ(static_cast<int64_t>(entry.bytes.size()), size * 2);
+    const bool bf16 = entry.dtype == "BF16";
     for (int64_t i = 0; i < size; ++i) {
       uint16_t half = 0;
       std::memcpy(&half, entry.bytes.data() + 2 * i, sizeof(half));
-      values[i] = entry.dtype == "BF16" ? FromBf16(half) : FromF16(half);
+      values[i] = bf16 ? kernels::WidenBf16(half) : FromF16(half);
     }
   }
   for (int64_t i = 0; i < size; ++i) {

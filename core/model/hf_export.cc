@@ -56,6 +56,7 @@ std::string MakeConfigJson(const ModelConfig& config) {
       {"eos_token_id", TokenIds(config.eos_token_ids)},
       {"torch_dtype", "float32"},
   };
+  if (config.model_type == "mistral") json["sliding_window"] = nullptr;
   if (config.rope_scaling.has_value()) {
     json["rope_scaling"] = {
         {"rope_type", "llama3"},

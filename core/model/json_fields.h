@@ -22,6 +22,8 @@ class JsonFields {
   static absl::StatusOr<JsonFields> Of(const nlohmann::json& object, std::string source);
 
   bool Has(const std::string& name) const { return Find(name) != nullptr; }
+  // Whether the name is there, be it null.
+  bool Names(const std::string& name) const { return object_->contains(name); }
   // Null when absent.
   const nlohmann::json* Find(const std::string& name) const;
 

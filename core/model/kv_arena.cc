@@ -7,7 +7,7 @@ namespace lockstep {
 KvArena::KvArena(const ModelConfig& config, kernels::Profile profile, int64_t layer_count,
                  int64_t page_count, int64_t page_size)
     : data_(layer_count * page_count * 2 * config.kv_width() * page_size *
-            kernels::KvElementBytes(profile)),
+            kernels::ElementBytes(profile)),
       profile_(profile),
       page_count_(page_count),
       page_size_(page_size),
@@ -21,7 +21,7 @@ kernels::KvPages KvArena::Layer(int64_t layer) {
   kernels::KvPages pages;
   pages.page_stride = 2 * kv_heads_ * head_dim_ * page_size_;
   pages.data =
-      data_.data() + layer * page_count_ * pages.page_stride * kernels::KvElementBytes(profile_);
+      data_.data() + layer * page_count_ * pages.page_stride * kernels::ElementBytes(profile_);
   pages.page_size = page_size_;
   pages.kv_heads = kv_heads_;
   pages.head_dim = head_dim_;

@@ -66,6 +66,10 @@ absl::StatusOr<Family> ReadFamily(const JsonFields& fields) {
 // Attention over everything, at last: a window as long as the context, or one that is switched off
 // (Qwen's configurations name one and do not use it).
 absl::Status CheckNoWindow(const JsonFields& fields, const ModelConfig& config) {
+  // transformers takes a window of 4,096 for a Mistral that does not name one; null is none.
+  if (config.model_type == "mistral" && !fields.Names("sliding_window")) {
+    return fields.Invalid("sliding_window", "is missing");
+  }
   LOCKSTEP_ASSIGN_OR_RETURN(const bool used, fields.Boolean("use_sliding_window", true));
   if (used && fields.Has("sliding_window")) {
     LOCKSTEP_ASSIGN_OR_RETURN(const int64_t window,

@@ -28,10 +28,11 @@ float StretchedFrequency(const Llama3RopeScaling& scaling, float frequency) {
   const auto shortest =
       static_cast<float>(scaling.original_context / scaling.high_frequency_factor);
 
-  const float wave = static_cast<float>(2 * std::numbers::pi) / frequency;  // positions
+  // A quotient of a number and a tensor is two roundings there.
+  const float wave = (1.0f / frequency) * static_cast<float>(2 * std::numbers::pi);  // positions
   if (wave > longest) return frequency / factor;
   if (wave < shortest) return frequency;
-  const float smooth = (context / wave - low) / range;
+  const float smooth = ((1.0f / wave) * context - low) / range;
   return (1.0f - smooth) * frequency / factor + smooth * frequency;
 }
 

@@ -11,7 +11,7 @@
 namespace lockstep {
 namespace {
 
-// Reports under way: one per inference plan in flight and one per stage of a training call.
+// Reports under way: up to one per stage of every inference plan in flight and of a training call.
 constexpr int kReportsMax = 8192;
 
 // Threads of `stage`: an even share, earlier stages take the remainder, nobody has none.
@@ -78,12 +78,8 @@ void Pipeline::TakeInference(StageReport report) {
   NonFiniteRows& non_finite = non_finite_[report.id];
   non_finite.merge(body.non_finite);  // the earlier stage's word stands
   if (report.stage + 1 < stage_count()) return;
-  for (LogitsResult& result : body.results) {
-    const auto found = non_finite.find(result.row);
-    if (found != non_finite.end()) result.non_finite = found->second;
-  }
+  finished_.push_back({report.id, std::move(body.results), std::move(non_finite)});
   non_finite_.erase(report.id);
-  finished_.push_back({report.id, std::move(body.results)});
 }
 
 absl::StatusOr<TrainingReport> Pipeline::Train(TrainingPlan plan) {

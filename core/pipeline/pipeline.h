@@ -44,6 +44,7 @@ struct PipelineOptions {
 struct FinishedInference {
   uint64_t id = 0;
   std::vector<LogitsResult> results;  // one per LogitsRow
+  NonFiniteRows non_finite;           // of all rows, and the first place that any stage met
 };
 
 // Sums of squares of the accumulated gradients, one per tensor of the model in canonical order.

@@ -1,22 +1,12 @@
 #include "core/pipeline/stage_inference.h"
 
-#include <algorithm>
 #include <cmath>
 #include <utility>
 
-#include "absl/types/span.h"
 #include "core/base/status_macros.h"
 
 namespace lockstep {
 namespace {
-
-// The part that a row ended in whose logits are not finite, when no norm of a layer met it.
-ModelPlace LastPart(const StageModel& stage, absl::Span<const float> hidden) {
-  const bool head =
-      std::all_of(hidden.begin(), hidden.end(), [](float x) { return std::isfinite(x); });
-  if (head) return {ModelPlace::Part::kHead};
-  return {ModelPlace::Part::kMlp, stage.context().range.layer_end - 1};
-}
 
 // Fills token and log-probs; false: the logits are not finite.
 bool Sample(StageModel& stage, const float* logits, const LogitsRow& row, LogitsResult* result) {
@@ -64,14 +54,15 @@ absl::Status RunInference(StageModel& stage, const InferencePlan& plan,
       const LogitsRow& row = plan.logits_rows[first + i];
       const float* row_logits = logits + i * config.vocab_size;
       LogitsResult& result = answer.results.emplace_back();
-      result.row = row.row;
       const bool finite = row.kind == LogitsRow::Kind::kSample
                               ? Sample(stage, row_logits, row, &result)
                               : Score(stage, row_logits, row, &result);
-      if (finite) continue;
-      const float* row_hidden = hidden.data() + row.row * config.hidden_size;
-      non_finite.emplace(row.row,
-                         LastPart(stage, {row_hidden, static_cast<size_t>(config.hidden_size)}));
+      // What the final norm met, the last layer made.
+      if (!(stage.head().inverse_rms(i) > 0)) {
+        non_finite.emplace(row.row, ModelPlace{ModelPlace::Part::kMlp, config.layer_count - 1});
+      } else if (!finite) {
+        non_finite.emplace(row.row, ModelPlace{ModelPlace::Part::kHead});
+      }
     }
   };
   stage.head().Logits(weights, hidden.data(), wanted, consume);

@@ -5,7 +5,6 @@
 #define LOCKSTEP_CORE_PIPELINE_STEP_PLAN_H_
 
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -87,19 +86,16 @@ using StagePlan = std::variant<InferencePlan, TrainingPlan, GradientNormPlan, Op
 // Answers. Inference is answered by the last stage and, before that, by a stage whose rows stopped
 // being finite; a tensor by its holder; the others by every stage.
 struct LogitsResult {
-  int32_t row = 0;     // as in the LogitsRow
   int32_t token = -1;  // drawn (kSample) or the target (kScore)
   float logprob = 0;
   float raw_logprob = 0;
   float entropy = 0;  // kScore
-  // Where the row stopped being finite; then nothing else here means anything. Filled in by the
-  // driver, who hears all stages.
-  std::optional<ModelPlace> non_finite;
 };
 
 struct InferenceReport {
-  std::vector<LogitsResult> results;  // from the last stage, one per LogitsRow
-  NonFiniteRows non_finite;           // that the stage was the first to meet, or one before it
+  // From the last stage, one per LogitsRow; of a row that is not finite it means nothing.
+  std::vector<LogitsResult> results;
+  NonFiniteRows non_finite;  // that this stage met, whether wanted or not
 };
 struct TrainingReport {
   std::vector<TokenLossOutputs> micro_batches;  // from the last stage; empty from others

@@ -2,8 +2,9 @@
 #define LOCKSTEP_KERNELS_CPU_MATMUL_H_
 
 #include <algorithm>
+#include <bit>
 #include <cstdint>
-#include <cstring>
+#include <iterator>
 
 #include "kernels/cpu/element.h"
 #include "kernels/cpu/math.h"
@@ -70,9 +71,8 @@ void MultiplyPanel(const float* x, int64_t x_stride, int64_t rows, int64_t reduc
   }
 }
 
-// Rows [0, count) of a panel of positions, lanes from `lanes` on zero: fp32 as it is, or rounded
-// and combined into pairs. positions[count or more, kPanelWidth]; in bf16 an odd last one is paired
-// with zeros.
+// panel[ceil(count / 2), kPanelWidth](=): positions[count, kPanelWidth] rounded to bf16 and
+// combined into pairs; an odd last one is paired with zeros.
 template <class V>
 void CombinePairs(const float* positions, int64_t count, float* panel) {
   const V zero = V::Zero();
@@ -133,13 +133,12 @@ void TransposeSquareOf(const PackedMatrix& w, int64_t first_n, int64_t count, in
   const auto* from =
       static_cast<const uint32_t*>(w.panels) +
       (first_n / kPanelWidth * PanelRows<Bf16Element>(w.k) + first_k / 2) * kPanelWidth;
-  auto* out = reinterpret_cast<uint32_t*>(to);
-  for (int64_t n = 0; n < count; n += 2, out += kPanelWidth) {
+  for (int64_t n = 0; n < count; n += 2, to += kPanelWidth) {
     for (int64_t k = 0; k < width; k += 2) {
       const uint32_t even = from[k / 2 * kPanelWidth + n];
       const uint32_t odd = from[k / 2 * kPanelWidth + n + 1];
-      out[k] = (even & 0xffff) | odd << 16;
-      out[k + 1] = even >> 16 | (odd & 0xffff0000);
+      to[k] = std::bit_cast<float>((even & 0xffff) | odd << 16);
+      to[k + 1] = std::bit_cast<float>(even >> 16 | (odd & 0xffff0000));
     }
   }
 }
@@ -154,7 +153,7 @@ void MatMulBackwardInputBlock(const float* dy, int64_t dy_stride, const PackedMa
   const int64_t first_k = p * kPanelWidth;
   const int64_t width = std::min(kPanelWidth, w.k - first_k);
   const auto transposed = [&](int64_t begin, int64_t count) -> const float* {
-    if (width < kPanelWidth) std::memset(scratch, 0, sizeof(scratch));
+    if (width < kPanelWidth) std::fill(std::begin(scratch), std::end(scratch), 0.0f);
     for (int64_t i = 0; i < count; i += kPanelWidth) {
       TransposeSquareOf<V>(w, begin + i, std::min(kPanelWidth, count - i), first_k, width,
                            Element{}, scratch + PanelRows<Element>(i) * kPanelWidth);

@@ -25,7 +25,7 @@ class FaultyKernels final : public Kernels {
 
   void Pack(Parallel& parallel, const float* w, int64_t n, int64_t k, void* panels) const override {
     inner_.Pack(parallel, w, n, k, panels);
-    SpoilElement("Pack", panels, PackedBytes(profile(), n, k) / KvElementBytes(profile()));
+    SpoilElement("Pack", panels, PackedBytes(profile(), n, k) / ElementBytes(profile()));
   }
   void MatMul(Parallel& parallel, const float* x, int64_t m, const PackedMatrix& w,
               float* y) const override {
@@ -190,7 +190,7 @@ class FaultyKernels final : public Kernels {
   // The same for n elements of the profile.
   void SpoilElement(std::string_view op, void* elements, int64_t n) const {
     if (op != faulty_op_ || n == 0) return;
-    static_cast<char*>(elements)[(n - 1) * KvElementBytes(profile())] ^= 1;
+    static_cast<char*>(elements)[(n - 1) * ElementBytes(profile())] ^= 1;
   }
 
   const Kernels& inner_;

@@ -68,12 +68,12 @@ void FillTinyWeights(uint64_t seed, OptimizerState& state) {
 }
 
 absl::Status WriteTinyModel(const std::string& directory, const ModelConfig& config, uint64_t seed,
-                            const std::string& huge_tensor) {
+                            const std::string& huge_tensor, float huge_value) {
   std::vector<float> tensor;
   return WriteHfDirectory(directory, "", config, [&](const ParamSpec& spec) {
     tensor.resize(spec.size());
     FillTinyTensor(spec, seed, tensor.data());
-    if (spec.name == huge_tensor) std::fill(tensor.begin(), tensor.end(), 3e38f);
+    if (spec.name == huge_tensor) std::fill(tensor.begin(), tensor.end(), huge_value);
     return static_cast<const float*>(tensor.data());
   });
 }

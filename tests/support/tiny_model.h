@@ -1,5 +1,5 @@
-// Models small enough that the reference kernels run it in milliseconds, with every feature of a
-// a large one: grouped queries, an attention width other than the hidden size, a vocabulary and an
+// Models small enough that the reference kernels run them in milliseconds, with every feature of a
+// large one: grouped queries, an attention width other than the hidden size, a vocabulary and an
 // MLP that fill no panel, tied or untied. Pure functions.
 #ifndef LOCKSTEP_TESTS_SUPPORT_TINY_MODEL_H_
 #define LOCKSTEP_TESTS_SUPPORT_TINY_MODEL_H_
@@ -38,10 +38,10 @@ void FillTinyTensor(const ParamSpec& spec, uint64_t seed, float* values);
 // All of a stage's master weights.
 void FillTinyWeights(uint64_t seed, OptimizerState& state);
 
-// The same weights as a Hugging Face directory, but that every element of `huge_tensor` is 3e38:
-// its products overflow. `directory` must not exist.
+// The same weights as a Hugging Face directory, but that every element of `huge_tensor` is
+// `huge_value`: its products overflow. `directory` must not exist.
 absl::Status WriteTinyModel(const std::string& directory, const ModelConfig& config, uint64_t seed,
-                            const std::string& huge_tensor = "");
+                            const std::string& huge_tensor = "", float huge_value = 3e38f);
 
 // `count` token ids in [0, token_end), a function of its arguments.
 std::vector<int32_t> TinyTokens(uint64_t seed, int64_t count, int32_t token_end = kTinyVocabSize);

@@ -25,7 +25,8 @@ TinyPipeline::TinyPipeline(const TinyPipelineOptions& options)
     : config_(TinyModelConfig(options.family)) {
   const TempDirectory directory;
   const std::string model = directory.PathOf("model");
-  const absl::Status written = WriteTinyModel(model, config_, options.seed, options.huge_tensor);
+  const absl::Status written =
+      WriteTinyModel(model, config_, options.seed, options.huge_tensor, options.huge_value);
   LOCKSTEP_CHECK(written.ok()) << written;
   const absl::StatusOr<HfDirectory> opened = HfDirectory::Open(model, config_);
   LOCKSTEP_CHECK(opened.ok()) << opened.status();

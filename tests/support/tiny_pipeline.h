@@ -24,6 +24,7 @@ struct TinyPipelineOptions {
   int64_t kv_page_size = 16;
   uint64_t seed = 7;             // names the weights
   std::string huge_tensor = {};  // as of WriteTinyModel
+  float huge_value = 3e38f;
 };
 
 class TinyPipeline {

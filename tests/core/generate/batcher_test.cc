@@ -87,6 +87,9 @@ class ScriptedJob final : public Job {
     }
     return static_cast<int64_t>(tokens.size()) == script_.new_tokens;
   }
+  std::string NameOf(const Sequence& sequence) const override {
+    return "sequence " + std::to_string(sequence.index);
+  }
   void OnStepEnd() override { ++log_->step_ends; }
   void OnDone(const absl::Status& status) override { log_->ends.push_back(status); }
 
@@ -98,7 +101,7 @@ class ScriptedJob final : public Job {
 
 class BatcherTest : public testing::Test {
  protected:
-  explicit BatcherTest(int64_t stages = 1) : tiny_({.stages = stages}) { Limit({}); }
+  explicit BatcherTest(const TinyPipelineOptions& options = {}) : tiny_(options) { Limit({}); }
 
   // A batcher with other limits.
   void Limit(BatcherLimits limits) {
@@ -165,7 +168,7 @@ class BatcherTest : public testing::Test {
 
 class TwoStageBatcherTest : public BatcherTest {
  protected:
-  TwoStageBatcherTest() : BatcherTest(2) {}
+  TwoStageBatcherTest() : BatcherTest({.stages = 2}) {}
 };
 
 TEST_F(BatcherTest, PagesRoundUp) {
@@ -385,6 +388,25 @@ TEST_F(BatcherTest, AnErrorOfOneSequenceEndsItsJobAndNoOther) {
   EXPECT_EQ(failing->step_ends, 2);  // what the step brought before the error is handed over
   EXPECT_TRUE(other->ok());
   ExpectNothingHeld();
+}
+
+// Every row of this model overflows a square sum from its embedding on; nobody wants the logits of
+// the first chunk.
+class OverflowingBatcherTest : public BatcherTest {
+ protected:
+  OverflowingBatcherTest()
+      : BatcherTest(
+            {.stages = 2, .huge_tensor = "model.embed_tokens.weight", .huge_value = 1e20f}) {}
+};
+
+TEST_F(OverflowingBatcherTest, ARowThatIsNotFiniteEndsItsJobNamingPositionAndPart) {
+  const Log* job = Add({.prompt_length = 6, .chunk_max = 2});
+  ASSERT_NO_FATAL_FAILURE(RunAll());
+  ASSERT_EQ(job->ends.size(), 1u);
+  EXPECT_EQ(job->ends[0],
+            absl::InternalError("sequence 0: position 0 is not finite from the embedding on"));
+  EXPECT_TRUE(job->tokens.empty());
+  EXPECT_EQ(batcher_->pages_in_use(), 0);
 }
 
 TEST_F(BatcherTest, JobsThatComputeNothingAreDoneWhenAdmitted) {

@@ -185,16 +185,6 @@ TEST_F(SampleJobTest, AChunkInTheMiddleOfAPromptGivesNothing) {
   EXPECT_EQ(sequence.tokens.size(), 3u);
 }
 
-TEST_F(SampleJobTest, LogitsThatAreNotFiniteFailTheRequestNamingThePlace) {
-  Make(MakeRequest({7, 8, 9}, 2));
-  Sequence sequence = job_->MakeSequence(1);
-  LogitsResult result;
-  result.non_finite = ModelPlace{ModelPlace::Part::kAttention, 5};
-  const absl::Status status = job_->OnResults(sequence, 0, {&result, 1}).status();
-  EXPECT_EQ(status.code(), absl::StatusCode::kInternal);
-  EXPECT_EQ(status.message(), "sample 1: position 3 is not finite from layer 5's attention on");
-}
-
 TEST_F(SampleJobTest, HasTheRequestsDeadline) {
   GenerateRequest request = MakeRequest({7}, 1);
   request.deadline = absl::FromUnixSeconds(5);

@@ -102,15 +102,5 @@ TEST_F(ScoreJobTest, AnErrorIsTheAnswer) {
   EXPECT_EQ(answer_.status(), absl::CancelledError("enough"));
 }
 
-TEST_F(ScoreJobTest, LogitsThatAreNotFiniteFailNamingThePlace) {
-  Make({{{5, 6}, 1}, {{5, 6, 7, 8}, 1}});
-  Sequence sequence = job_->MakeSequence(1);
-  std::vector<LogitsResult> results(2);
-  results[1].non_finite = ModelPlace{ModelPlace::Part::kHead};
-  const absl::Status status = job_->OnResults(sequence, 1, results).status();
-  EXPECT_EQ(status.code(), absl::StatusCode::kInternal);
-  EXPECT_EQ(status.message(), "sequences[1]: position 3 is not finite from the head on");
-}
-
 }  // namespace
 }  // namespace lockstep

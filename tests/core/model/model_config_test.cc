@@ -102,6 +102,7 @@ TEST(ModelConfigTest, ReadsEveryFamily) {
     json spelling = CurrentSpelling();
     spelling["architectures"] = {family.architecture};
     spelling["model_type"] = family.model_type;
+    spelling["sliding_window"] = nullptr;
     const auto config = Read(spelling);
     ASSERT_TRUE(config.ok()) << config.status();
     EXPECT_EQ(config->architecture, family.architecture);
@@ -125,6 +126,17 @@ TEST(ModelConfigTest, OtherFamiliesDefaultsAreNotGuessed) {
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << name;
     EXPECT_NE(status.message().find(name), std::string::npos) << status;
   }
+}
+
+TEST(ModelConfigTest, AMistralSaysWhetherItHasAWindow) {
+  json spelling = CurrentSpelling();
+  spelling["architectures"] = {"MistralForCausalLM"};
+  spelling["model_type"] = "mistral";
+  const absl::Status status = Read(spelling).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_NE(status.message().find("sliding_window"), std::string::npos) << status;
+  spelling["sliding_window"] = nullptr;
+  EXPECT_TRUE(Read(spelling).ok()) << Read(spelling).status();
 }
 
 TEST(ModelConfigTest, ReadsLlama3ScalingInBothSpellings) {

@@ -34,6 +34,11 @@ TEST(StretchedFrequencyTest, IsTransformers) {
       {3.01385808e-06f, 9.41830649e-08f},
   };
   for (const Case& c : cases) EXPECT_EQ(StretchedFrequency(scaling, c.frequency), c.stretched);
+
+  // One where a quotient rounded once would show (head_dim 64, theta 10,000, i = 22).
+  const Llama3RopeScaling other = {
+      .factor = 4, .low_frequency_factor = 1, .high_frequency_factor = 4, .original_context = 4096};
+  EXPECT_EQ(StretchedFrequency(other, 0.001778279431f), 0.0005153711535967886f);
 }
 
 TEST(RopeTablesTest, AreMadeOfStretchedFrequencies) {
