@@ -1,7 +1,9 @@
-// Goal: inputs that a fuzzer once found interesting are taken or refused, and never end the process.
-// Method: every file of the target's corpus goes through its entry, as libFuzzer would hand it in.
+// Goal: inputs that a fuzzer once found interesting are taken or refused, and never end the
+// process. Method: every file of the target's corpus goes through its entry, as libFuzzer would
+// hand it in.
 #include <algorithm>
 #include <cstdint>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -17,7 +19,7 @@ namespace {
 
 std::vector<std::string> Inputs() {
   std::vector<std::string> paths;
-  for (const auto& entry : std::filesystem::directory_iterator(LOCKSTEP_CORPUS)) {
+  for (const auto& entry : std::filesystem::directory_iterator(std::getenv("LOCKSTEP_CORPUS"))) {
     paths.push_back(entry.path().string());
   }
   std::sort(paths.begin(), paths.end());

@@ -1,5 +1,5 @@
-// A request off the wire: its kind in the first byte, then the message. Translated and validated, or
-// INVALID_ARGUMENT; what is valid is within the limits it was held against.
+// A request off the wire: its kind in the first byte, then the message. Translated and validated,
+// or INVALID_ARGUMENT; what is valid is within the limits it was held against.
 #include <cstdint>
 
 #include "absl/status/status.h"

@@ -1,4 +1,5 @@
-// The bytes of a .safetensors file: opened, every byte that an entry claims can be read; or refused.
+// The bytes of a .safetensors file: opened, every byte that an entry claims can be read; or
+// refused.
 #include <sys/mman.h>
 #include <unistd.h>
 

@@ -28,11 +28,11 @@ def lockstep_fuzz_target(name, srcs, deps, **kwargs):
     cc_test(
         name = name + "_corpus_test",
         size = "small",
-        srcs = srcs + ["replay_corpus.cc"],
+        srcs = srcs,
         copts = LOCKSTEP_COPTS,
         data = native.glob(["corpus/" + name + "/*"]),
         linkstatic = True,
-        local_defines = ["LOCKSTEP_CORPUS=\\\"tests/fuzz/corpus/" + name + "\\\""],
-        deps = deps + ["//third_party:gtest_main"],
+        env = {"LOCKSTEP_CORPUS": "tests/fuzz/corpus/" + name},
+        deps = deps + [":replay_corpus"],
         **kwargs
     )

@@ -5,6 +5,7 @@
 
 #include <future>
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -88,6 +89,7 @@ class OneToken final : public Job {
                   std::vector<LogitsRow>* wanted) const override {
     wanted->emplace_back().row = static_cast<int32_t>(row);
   }
+  std::string NameOf(const Sequence&) const override { return "sequence"; }
   absl::StatusOr<bool> OnResults(Sequence&, int64_t, absl::Span<const LogitsResult>) override {
     return true;
   }
