@@ -139,7 +139,7 @@ inline Elements PanelsOf(Profile profile, const Floats& w, int64_t n, int64_t k)
       const int64_t index =
           profile == Profile::kFp32
               ? (panel * k + i) * kPanelWidth + lane
-              : ((panel * ((k + 1) / 2) + i / 2) * kPanelWidth + lane) * 2 + i % 2;
+              : ((panel * PanelRows(profile, k) + i / 2) * kPanelWidth + lane) * 2 + i % 2;
       panels.Set(index, w[row * k + i]);
     }
   }

@@ -38,10 +38,14 @@ struct PackedMatrix {
   int64_t k = 0;
 };
 
+// Rows of a panel that hold `k` reduced positions: 32 lanes of 32 bits each, in bf16 two positions.
+constexpr int64_t PanelRows(Profile profile, int64_t k) {
+  return profile == Profile::kFp32 ? k : (k + 1) / 2;
+}
+
 // Bytes of the packed form of w[n, k].
 constexpr int64_t PackedBytes(Profile profile, int64_t n, int64_t k) {
-  const int64_t outputs = (n + kPanelWidth - 1) / kPanelWidth * kPanelWidth;
-  return profile == Profile::kFp32 ? outputs * k * 4 : outputs * ((k + 1) / 2) * 4;
+  return (n + kPanelWidth - 1) / kPanelWidth * PanelRows(profile, k) * kPanelWidth * 4;
 }
 
 // Bytes of one element of packed weights, of K and of V.

@@ -46,6 +46,11 @@ int64_t InFlightBytes(const ModelConfig& model, const StageRange& range, kernels
 
 }  // namespace
 
+int64_t KvPageBytes(const EngineConfig& config, const ModelConfig& model) {
+  return 2 * model.layer_count * model.kv_width() * config.kv_page_size *
+         kernels::ElementBytes(config.profile);
+}
+
 MemoryPlan PlanMemory(const EngineConfig& config, const ModelConfig& model) {
   MemoryPlan plan;
   plan.micro_batch_rows = kMicroBatchRowsMax;
@@ -75,8 +80,7 @@ MemoryPlan PlanMemory(const EngineConfig& config, const ModelConfig& model) {
         plan.micro_batch_rows * LayerGradients::FloatsPerRow(model) * kFloatBytes;
   }
   plan.next_weights = plan.weights;
-  plan.kv_pages = int64_t{2} * config.kv_page_count * config.kv_page_size * model.layer_count *
-                  model.kv_width() * kernels::ElementBytes(config.profile);
+  plan.kv_pages = config.kv_page_count * KvPageBytes(config, model);
   return plan;
 }
 

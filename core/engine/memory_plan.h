@@ -39,6 +39,9 @@ struct MemoryPlan {
   int64_t training() const { return serving() + next_weights + micro_batch_bytes; }
 };
 
+// One KV page, over all layers.
+int64_t KvPageBytes(const EngineConfig& config, const ModelConfig& model);
+
 // REQUIRES: `config` is resolved.
 MemoryPlan PlanMemory(const EngineConfig& config, const ModelConfig& model);
 

@@ -22,18 +22,12 @@ absl::Status CheckRange(const char* field, int64_t value, int64_t low, int64_t h
       absl::StrCat(field, ": must be between ", low, " and ", high, ", is ", value));
 }
 
-// Of one page, over all layers.
-int64_t PageBytes(const EngineConfig& config, const ModelConfig& model) {
-  return 2 * model.layer_count * model.kv_width() * config.kv_page_size *
-         kernels::ElementBytes(config.profile);
-}
-
 // Enough pages for every running sequence at full context, within kDefaultKvBytesMax, and always
 // for one sequence.
 int64_t DefaultPageCount(const EngineConfig& config, const ModelConfig& model) {
   const int64_t per_sequence = Batcher::PagesFor(model.context_length_max, config.kv_page_size);
   const int64_t wanted = per_sequence * config.running_sequences_max;
-  return std::max(per_sequence, std::min(wanted, kDefaultKvBytesMax / PageBytes(config, model)));
+  return std::max(per_sequence, std::min(wanted, kDefaultKvBytesMax / KvPageBytes(config, model)));
 }
 
 // Weights, optimizer state and pages are all allocated at start, where running out of memory would

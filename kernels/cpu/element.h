@@ -9,17 +9,6 @@
 
 namespace lockstep::kernels::cpu {
 
-// How a profile keeps packed weights, K and V: as floats, or as bf16, the upper halves of floats.
-// CpuKernels takes one of the two as a parameter.
-struct Fp32Element {
-  using Type = float;
-  static constexpr Profile kProfile = Profile::kFp32;
-};
-struct Bf16Element {
-  using Type = uint16_t;
-  static constexpr Profile kProfile = Profile::kBf16;
-};
-
 // RoundToBf16 (kernels/bf16.h), lane by lane. Runs inside an FpEnvironment.
 template <class V>
 inline V RoundToBf16(V x) {
@@ -34,21 +23,39 @@ inline V RoundToBf16(V x) {
   return Select(IsNan(x), CanonicalNan<V>(), flushed);
 }
 
-// Lanes of (even, odd) pairs of bf16, 32 bits each, as WeightPair splits them again.
+// Lanes of (even, odd) pairs of bf16, 32 bits each.
 template <class V>
 inline V PairOf(V even, V odd) {
   using I = typename V::Int;
   const I low = ShiftRight<16>(BitsOf(RoundToBf16(even))) & I::Broadcast(0xffff);
   return FromBits(low | BitsOf(RoundToBf16(odd)));
 }
-template <class V>
-inline V EvenOfPair(V pair) {
-  return FromBits(ShiftLeft<16>(BitsOf(pair)));
-}
-template <class V>
-inline V OddOfPair(V pair) {
-  return FromBits(BitsOf(pair) & V::Int::Broadcast(static_cast<int32_t>(0xffff0000)));
-}
+
+// How a profile keeps packed weights, K and V: as floats, or as bf16, the upper halves of floats.
+// CpuKernels takes one of the two as a parameter. A row of a panel holds kPositions reduced
+// positions in each of its 32-bit lanes; Position<i> is the i-th of them, as floats.
+struct Fp32Element {
+  using Type = float;
+  static constexpr Profile kProfile = Profile::kFp32;
+  static constexpr int64_t kPositions = 1;
+
+  template <int64_t kPosition, class V>
+  static V Position(V lanes) {
+    return lanes;
+  }
+};
+struct Bf16Element {
+  using Type = uint16_t;
+  static constexpr Profile kProfile = Profile::kBf16;
+  static constexpr int64_t kPositions = 2;
+
+  template <int64_t kPosition, class V>
+  static V Position(V lanes) {
+    using I = typename V::Int;
+    if constexpr (kPosition == 0) return FromBits(ShiftLeft<16>(BitsOf(lanes)));
+    return FromBits(BitsOf(lanes) & I::Broadcast(static_cast<int32_t>(0xffff0000)));
+  }
+};
 
 // to[i](=) = RoundToBf16(from[i]), still as floats.
 template <class V>

@@ -22,9 +22,10 @@ void EmbeddingRow(const PackedMatrix& table, int64_t token, Fp32Element /*elemen
 }
 template <class V>
 void EmbeddingRow(const PackedMatrix& table, int64_t token, Bf16Element /*element*/, float* y) {
-  const auto* from =
-      static_cast<const uint16_t*>(table.panels) +
-      (token / kPanelWidth * ((table.k + 1) / 2) * kPanelWidth + token % kPanelWidth) * 2;
+  const auto* from = static_cast<const uint16_t*>(table.panels) +
+                     (token / kPanelWidth * PanelRows(Profile::kBf16, table.k) * kPanelWidth +
+                      token % kPanelWidth) *
+                         2;
   for (int64_t i = 0; i < table.k; ++i) y[i] = WidenBf16(from[i / 2 * 2 * kPanelWidth + i % 2]);
 }
 

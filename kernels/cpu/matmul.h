@@ -25,11 +25,6 @@ namespace lockstep::kernels::cpu {
 // while panels stream past; a 64 KiB panel chunk read once per 128 rows costs 0.5 bytes a cycle.
 inline constexpr int64_t kProductRows = 128;
 
-// Rows of a panel that hold `reduced` positions.
-template <class Element>
-constexpr int64_t PanelRows(int64_t reduced) {
-  return (reduced + Chains<Element>::kPositions - 1) / Chains<Element>::kPositions;
-}
 inline const float* PanelLanes(const PackedMatrix& w) {
   return static_cast<const float*>(w.panels);
 }
@@ -49,8 +44,8 @@ void MultiplyPanel(const float* x, int64_t x_stride, int64_t rows, int64_t reduc
     const bool last = begin + count == reduced;
     ForRowTiles<V>(rows, [&]<int64_t kRows>(int64_t row) {
       Tile<V, kRows> tile;
-      Chains<Element>::Run(x + row * x_stride + begin, x_stride, panel, PanelRows<Element>(count),
-                           tile);
+      RunChains<Element>(x + row * x_stride + begin, x_stride, panel,
+                         PanelRows(Element::kProfile, count), tile);
       for (int64_t r = 0; r < kRows; ++r) {
         float* total = totals + (row + r) * kPanelWidth;
         float* out = y + (row + r) * y_stride;
@@ -87,10 +82,10 @@ void CombinePairs(const float* positions, int64_t count, float* panel) {
 // panels [begin, end) of the packed form of w[n, k].
 template <class V, class Element>
 void PackPanels(const float* w, int64_t n, int64_t k, int64_t begin, int64_t end, float* panels) {
-  constexpr bool kPairs = Chains<Element>::kPositions == 2;
+  constexpr bool kPairs = Element::kPositions == 2;
   alignas(64) float scratch[kPairs ? kReduceChunk * kPanelWidth : 1];
   for (int64_t p = begin; p < end; ++p) {
-    float* panel = panels + p * PanelRows<Element>(k) * kPanelWidth;
+    float* panel = panels + p * PanelRows(Element::kProfile, k) * kPanelWidth;
     const int64_t width = std::min(kPanelWidth, n - p * kPanelWidth);
     for (int64_t first = 0; first < k; first += kReduceChunk) {
       const int64_t count = std::min(kReduceChunk, k - first);
@@ -108,11 +103,11 @@ void PackPanels(const float* w, int64_t n, int64_t k, int64_t begin, int64_t end
 template <class V, class Element>
 void MatMulBlock(const float* x, int64_t x_stride, const PackedMatrix& w, int64_t row, int64_t rows,
                  int64_t p, float* y) {
-  const float* panel = PanelLanes(w) + p * PanelRows<Element>(w.k) * kPanelWidth;
+  const float* panel = PanelLanes(w) + p * PanelRows(Element::kProfile, w.k) * kPanelWidth;
   MultiplyPanel<V, Element>(
       x + row * x_stride, x_stride, rows, w.k,
       [panel](int64_t begin, int64_t /*count*/) {
-        return panel + begin / Chains<Element>::kPositions * kPanelWidth;
+        return panel + begin / Element::kPositions * kPanelWidth;
       },
       y + row * w.n + p * kPanelWidth, w.n, std::min(kPanelWidth, w.n - p * kPanelWidth));
 }
@@ -132,7 +127,7 @@ void TransposeSquareOf(const PackedMatrix& w, int64_t first_n, int64_t count, in
                        int64_t width, Bf16Element /*element*/, float* to) {
   const auto* from =
       static_cast<const uint32_t*>(w.panels) +
-      (first_n / kPanelWidth * PanelRows<Bf16Element>(w.k) + first_k / 2) * kPanelWidth;
+      (first_n / kPanelWidth * PanelRows(Profile::kBf16, w.k) + first_k / 2) * kPanelWidth;
   for (int64_t n = 0; n < count; n += 2, to += kPanelWidth) {
     for (int64_t k = 0; k < width; k += 2) {
       const uint32_t even = from[k / 2 * kPanelWidth + n];
@@ -156,7 +151,7 @@ void MatMulBackwardInputBlock(const float* dy, int64_t dy_stride, const PackedMa
     if (width < kPanelWidth) std::fill(std::begin(scratch), std::end(scratch), 0.0f);
     for (int64_t i = 0; i < count; i += kPanelWidth) {
       TransposeSquareOf<V>(w, begin + i, std::min(kPanelWidth, count - i), first_k, width,
-                           Element{}, scratch + PanelRows<Element>(i) * kPanelWidth);
+                           Element{}, scratch + PanelRows(Element::kProfile, i) * kPanelWidth);
     }
     return scratch;
   };

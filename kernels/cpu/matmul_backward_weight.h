@@ -34,7 +34,7 @@ struct WeightGradientScratch {
 template <class V, class Element>
 void AddWeightGradientTile(const WeightGradientScratch& scratch, int64_t count, int64_t rows,
                            int64_t width, float* dw, int64_t stride) {
-  const float* panel = Chains<Element>::kPositions == 2 ? scratch.panel : scratch.columns;
+  const float* panel = Element::kPositions == 2 ? scratch.panel : scratch.columns;
   ForRowTiles<V>(rows, [&]<int64_t kRows>(int64_t row) {
     // Rows of dw lie far apart, where hardware does not look ahead.
     for (int64_t r = 0; r < kRows; ++r) {
@@ -42,8 +42,8 @@ void AddWeightGradientTile(const WeightGradientScratch& scratch, int64_t count, 
       __builtin_prefetch(dw + (row + r) * stride + width - 1, 1);
     }
     Tile<V, kRows> tile;
-    Chains<Element>::Run(scratch.dy + row * kTokenChunk, kTokenChunk, panel,
-                         PanelRows<Element>(count), tile);
+    RunChains<Element>(scratch.dy + row * kTokenChunk, kTokenChunk, panel,
+                       PanelRows(Element::kProfile, count), tile);
     for (int64_t r = 0; r < kRows; ++r) {
       float* out = dw + (row + r) * stride;
       for (int64_t v = 0; v < kPanelVectors<V>; ++v) {
@@ -73,7 +73,7 @@ template <class V, class Element>
 void MatMulBackwardWeightRows(const float* dy, const float* x,
                               absl::Span<const int64_t> datum_begins, int64_t n, int64_t k,
                               int64_t begin, int64_t end, float* dw) {
-  constexpr bool kPairs = Chains<Element>::kPositions == 2;
+  constexpr bool kPairs = Element::kPositions == 2;
   WeightGradientScratch scratch;
   const auto add_chunk = [&](int64_t first, int64_t count) {
     for (int64_t row = begin; row < end; row += kWeightGradientRows) {

@@ -22,70 +22,42 @@ struct Tile {
   V sum[kRows][kPanelVectors<V>];
 };
 
-// One tile of chains over `count` rows of a panel, in the order of a profile. Never inlined: the
-// loops need every register there is, and a caller's constants would push one of the sums into
-// memory.
-template <class Element>
-struct Chains;
-
-// tile[r] = sum over i in [0, count) of rows[r * stride + i] * panel[i * kPanelWidth + lane].
-template <>
-struct Chains<Fp32Element> {
-  // Reduced positions in one row of a panel.
-  static constexpr int64_t kPositions = 1;
-
-  template <class V, int64_t kRows>
-  [[gnu::noinline]] static void Run(const float* rows, int64_t stride, const float* panel,
-                                    int64_t count, Tile<V, kRows>& tile) {
-    V sum[kRows][kPanelVectors<V>];
-    for (auto& row : sum) {
-      for (V& lanes : row) lanes = V::Zero();
-    }
-    for (int64_t i = 0; i < count; ++i, panel += kPanelWidth) {
-      V factor[kRows];
-      for (int64_t r = 0; r < kRows; ++r) factor[r] = V::Broadcast(rows[r * stride + i]);
-      for (int64_t v = 0; v < kPanelVectors<V>; ++v) {
-        const V weight = V::Load(panel + v * V::kLanes);
-        for (int64_t r = 0; r < kRows; ++r) sum[r][v] = Fma(factor[r], weight, sum[r][v]);
-      }
-    }
-    for (int64_t r = 0; r < kRows; ++r) {
-      for (int64_t v = 0; v < kPanelVectors<V>; ++v) tile.sum[r][v] = sum[r][v];
-    }
+// One reduced position of row `i` of a panel, whose lanes `panel` points at, into every chain of a
+// tile.
+template <class Element, int64_t kPosition, class V, int64_t kRows>
+[[gnu::always_inline]] inline void ExtendChains(const float* rows, int64_t stride, int64_t i,
+                                                const float* panel,
+                                                V (&sum)[kRows][kPanelVectors<V>]) {
+  V factor[kRows];
+  for (int64_t r = 0; r < kRows; ++r)
+    factor[r] = V::Broadcast(rows[r * stride + i * Element::kPositions + kPosition]);
+  for (int64_t v = 0; v < kPanelVectors<V>; ++v) {
+    const V weight = Element::template Position<kPosition>(V::Load(panel + v * V::kLanes));
+    for (int64_t r = 0; r < kRows; ++r) sum[r][v] = Fma(factor[r], weight, sum[r][v]);
   }
-};
+}
 
-// The same over rows of pairs, the odd position of a pair first; panel lanes are pairs of bf16 in
-// 32 bits, rows hold floats that are bf16 numbers, an even number of them.
-template <>
-struct Chains<Bf16Element> {
-  static constexpr int64_t kPositions = 2;
-
-  template <class V, int64_t kRows>
-  [[gnu::noinline]] static void Run(const float* rows, int64_t stride, const float* panel,
-                                    int64_t count, Tile<V, kRows>& tile) {
-    V sum[kRows][kPanelVectors<V>];
-    for (auto& row : sum) {
-      for (V& lanes : row) lanes = V::Zero();
-    }
-    for (int64_t i = 0; i < count; ++i, panel += kPanelWidth) {
-      V factor[kRows];
-      for (int64_t r = 0; r < kRows; ++r) factor[r] = V::Broadcast(rows[r * stride + 2 * i + 1]);
-      for (int64_t v = 0; v < kPanelVectors<V>; ++v) {
-        const V weight = OddOfPair(V::Load(panel + v * V::kLanes));
-        for (int64_t r = 0; r < kRows; ++r) sum[r][v] = Fma(factor[r], weight, sum[r][v]);
-      }
-      for (int64_t r = 0; r < kRows; ++r) factor[r] = V::Broadcast(rows[r * stride + 2 * i]);
-      for (int64_t v = 0; v < kPanelVectors<V>; ++v) {
-        const V weight = EvenOfPair(V::Load(panel + v * V::kLanes));
-        for (int64_t r = 0; r < kRows; ++r) sum[r][v] = Fma(factor[r], weight, sum[r][v]);
-      }
-    }
-    for (int64_t r = 0; r < kRows; ++r) {
-      for (int64_t v = 0; v < kPanelVectors<V>; ++v) tile.sum[r][v] = sum[r][v];
-    }
+// tile[r] = the chain of row r over `count` rows of a panel, in the order of the profile: position
+// by position, in bf16 the odd one of a pair first. In bf16 rows hold numbers that are rounded
+// already, and an even number of them.
+//
+// Never inlined: the loop needs every register there is, and a caller's constants would push one of
+// the sums into memory.
+template <class Element, class V, int64_t kRows>
+[[gnu::noinline]] void RunChains(const float* rows, int64_t stride, const float* panel,
+                                 int64_t count, Tile<V, kRows>& tile) {
+  V sum[kRows][kPanelVectors<V>];
+  for (auto& row : sum) {
+    for (V& lanes : row) lanes = V::Zero();
   }
-};
+  for (int64_t i = 0; i < count; ++i, panel += kPanelWidth) {
+    if constexpr (Element::kPositions == 2) ExtendChains<Element, 1>(rows, stride, i, panel, sum);
+    ExtendChains<Element, 0>(rows, stride, i, panel, sum);
+  }
+  for (int64_t r = 0; r < kRows; ++r) {
+    for (int64_t v = 0; v < kPanelVectors<V>; ++v) tile.sum[r][v] = sum[r][v];
+  }
+}
 
 // Calls body.template operator()<kRows>(first_row) over [0, rows) in tiles of V::kTileRows; what is
 // left over is shared out so that no tile is much smaller than the others (4 rows are 2 + 2: a tile

@@ -12,8 +12,9 @@ namespace lockstep::kernels::reference {
 constexpr int64_t PanelIndex(Profile profile, int64_t n, int64_t k, int64_t columns) {
   const int64_t panel = n / kPanelWidth;
   const int64_t lane = n % kPanelWidth;
-  if (profile == Profile::kFp32) return (panel * columns + k) * kPanelWidth + lane;
-  return ((panel * ((columns + 1) / 2) + k / 2) * kPanelWidth + lane) * 2 + k % 2;
+  const int64_t first_row = panel * PanelRows(profile, columns);
+  if (profile == Profile::kFp32) return (first_row + k) * kPanelWidth + lane;
+  return ((first_row + k / 2) * kPanelWidth + lane) * 2 + k % 2;
 }
 
 inline float Element(Profile profile, const PackedMatrix& w, int64_t n, int64_t k) {

@@ -31,17 +31,6 @@ using kernels::Profile;
 constexpr uint64_t kWeightsSeed = 11;
 constexpr int64_t kLength = 150;  // past a block of 128 keys
 
-const kernels::Kernels& KernelsOf(InstructionSet set, Profile profile) {
-  static auto* const kAll =
-      new std::map<std::pair<InstructionSet, Profile>, kernels::SelectedKernels>;
-  const std::pair key(set, profile);
-  const auto found = kAll->find(key);
-  if (found != kAll->end()) return *found->second.kernels;
-  auto selected = kernels::SelectKernels(set, profile);
-  EXPECT_TRUE(selected.ok()) << selected.status();
-  return *kAll->emplace(key, *std::move(selected)).first->second.kernels;
-}
-
 const kernels::Kernels& Avx2() { return KernelsOf(InstructionSet::kAvx2, Profile::kFp32); }
 
 void Fill(OptimizerState& state) { FillTinyWeights(kWeightsSeed, state); }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <numeric>
+#include <utility>
 
 #include "core/base/check.h"
 #include "core/model/backward.h"
@@ -49,6 +50,17 @@ kernels::AdamWScalars ScalarsOf(int64_t t) {
 }
 
 }  // namespace
+
+const kernels::Kernels& KernelsOf(kernels::InstructionSet set, kernels::Profile profile) {
+  static auto* const kAll =
+      new std::map<std::pair<kernels::InstructionSet, kernels::Profile>, kernels::SelectedKernels>;
+  const std::pair key(set, profile);
+  const auto found = kAll->find(key);
+  if (found != kAll->end()) return *found->second.kernels;
+  auto selected = kernels::SelectKernels(set, profile);
+  LOCKSTEP_CHECK(selected.ok()) << selected.status();
+  return *kAll->emplace(key, *std::move(selected)).first->second.kernels;
+}
 
 ModelRunner::ModelRunner(const ModelConfig& config, const kernels::Kernels& kernels,
                          const Options& options, absl::FunctionRef<void(OptimizerState&)> fill)

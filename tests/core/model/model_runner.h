@@ -20,6 +20,7 @@
 #include "core/model/rope_tables.h"
 #include "core/model/token_batch.h"
 #include "kernels/kernels.h"
+#include "kernels/select.h"
 
 namespace lockstep {
 
@@ -33,6 +34,10 @@ struct TrainingDatum {
 
 // Names to gradients, as fp32 elements.
 using GradientMap = std::map<std::string, std::vector<float>>;
+
+// Kernels of one backend and profile, made once. REQUIRES: the CPU supports them.
+const kernels::Kernels& KernelsOf(kernels::InstructionSet set,
+                                  kernels::Profile profile = kernels::Profile::kFp32);
 
 class ModelRunner {
  public:

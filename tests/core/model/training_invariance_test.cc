@@ -28,17 +28,6 @@ namespace {
 using kernels::InstructionSet;
 using kernels::Profile;
 
-const kernels::Kernels& KernelsOf(InstructionSet set, Profile profile = Profile::kFp32) {
-  static auto* const kAll =
-      new std::map<std::pair<InstructionSet, Profile>, kernels::SelectedKernels>;
-  const std::pair key(set, profile);
-  const auto found = kAll->find(key);
-  if (found != kAll->end()) return *found->second.kernels;
-  auto selected = kernels::SelectKernels(set, profile);
-  EXPECT_TRUE(selected.ok()) << selected.status();
-  return *kAll->emplace(key, *std::move(selected)).first->second.kernels;
-}
-
 // Lengths on both sides of a chunk of 128 positions and of a page, and a datum of one token.
 std::vector<TrainingDatum> Data() {
   std::vector<TrainingDatum> data;
