@@ -31,7 +31,7 @@ class Kernels {
  public:
   virtual ~Kernels() = default;
 
-  // "reference", "avx2": as reported by GetServerInfo.
+  // The instruction set (select.h), as reported by GetServerInfo.
   virtual std::string_view name() const = 0;
   virtual Profile profile() const = 0;
 

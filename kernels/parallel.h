@@ -22,15 +22,6 @@ class Parallel {
                    absl::FunctionRef<void(int64_t begin, int64_t end)> body) = 0;
 };
 
-// Runs everything in the calling thread.
-class Serial final : public Parallel {
- public:
-  void For(int64_t items, int64_t /*grain*/,
-           absl::FunctionRef<void(int64_t begin, int64_t end)> body) override {
-    if (items > 0) body(0, items);
-  }
-};
-
 }  // namespace lockstep::kernels
 
 #endif  // LOCKSTEP_KERNELS_PARALLEL_H_

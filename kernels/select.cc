@@ -1,10 +1,12 @@
 #include "kernels/select.h"
 
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "kernels/cpu/avx2_kernels.h"
+#include "kernels/cpu/backends.h"
 #include "kernels/self_test.h"
 
 namespace lockstep::kernels {
@@ -25,28 +27,60 @@ std::string_view InstructionSetName(InstructionSet instruction_set) {
   switch (instruction_set) {
     case InstructionSet::kReference:
       return "reference";
+    case InstructionSet::kScalar:
+      return "scalar";
     case InstructionSet::kAvx2:
       return "avx2";
+    case InstructionSet::kAvx512:
+      return "avx512";
+    case InstructionSet::kAvx512Bf16:
+      return "avx512_bf16";
   }
   return "unknown";
 }
 
 absl::StatusOr<InstructionSet> ParseInstructionSet(std::string_view name) {
-  for (const InstructionSet set : {InstructionSet::kReference, InstructionSet::kAvx2}) {
+  std::string known;
+  for (const InstructionSet set : kInstructionSets) {
     if (name == InstructionSetName(set)) return set;
+    absl::StrAppend(&known, known.empty() ? "" : ", ", std::string(InstructionSetName(set)));
   }
-  return absl::InvalidArgumentError(absl::StrCat("unknown instruction set '", std::string(name),
-                                                 "'; known are: reference, avx2"));
+  return absl::InvalidArgumentError(
+      absl::StrCat("unknown instruction set '", std::string(name), "'; known are: ", known));
 }
 
 bool CpuSupports(InstructionSet instruction_set) {
   switch (instruction_set) {
     case InstructionSet::kReference:
+    case InstructionSet::kScalar:
       return __builtin_cpu_supports("fma") != 0;
     case InstructionSet::kAvx2:
       return __builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("fma") != 0;
+    case InstructionSet::kAvx512:
+      return __builtin_cpu_supports("avx512f") != 0 && CpuSupports(InstructionSet::kAvx2);
+    case InstructionSet::kAvx512Bf16:
+      // Compilers take AVX512BW for granted beside it.
+      return __builtin_cpu_supports("avx512bf16") != 0 && __builtin_cpu_supports("avx512bw") != 0 &&
+             CpuSupports(InstructionSet::kAvx512);
   }
   return false;
+}
+
+std::unique_ptr<Kernels> CreateKernels(InstructionSet instruction_set, Profile profile) {
+  const bool fp32 = profile == Profile::kFp32;
+  switch (instruction_set) {
+    case InstructionSet::kReference:
+      return CreateReferenceKernels(profile);
+    case InstructionSet::kScalar:
+      return fp32 ? CreateScalarFp32Kernels() : CreateScalarBf16Kernels();
+    case InstructionSet::kAvx2:
+      return fp32 ? CreateAvx2Fp32Kernels() : CreateAvx2Bf16Kernels();
+    case InstructionSet::kAvx512:
+      return fp32 ? CreateAvx512Fp32Kernels() : CreateAvx512Bf16Kernels();
+    case InstructionSet::kAvx512Bf16:
+      return fp32 ? nullptr : CreateAvx512DotKernels();
+  }
+  return nullptr;
 }
 
 absl::StatusOr<SelectedKernels> SelectFrom(absl::Span<const KernelsCandidate> candidates,
@@ -57,6 +91,13 @@ absl::StatusOr<SelectedKernels> SelectFrom(absl::Span<const KernelsCandidate> ca
     if (forced.has_value() && candidate.instruction_set != *forced) continue;
     if (!candidate.supported) continue;
     std::unique_ptr<Kernels> kernels = candidate.create();
+    if (kernels == nullptr) {
+      if (!forced.has_value()) continue;
+      return absl::FailedPreconditionError(
+          absl::StrCat("instruction set '", std::string(InstructionSetName(*forced)),
+                       "' has nothing for profile ", std::string(ProfileName(reference.profile())),
+                       "; take 'auto' or a lower one"));
+    }
     const absl::Status tested = SelfTest(*kernels, reference);
     if (tested.ok()) {
       return SelectedKernels{.instruction_set = candidate.instruction_set,
@@ -74,14 +115,12 @@ absl::StatusOr<SelectedKernels> SelectFrom(absl::Span<const KernelsCandidate> ca
 
 absl::StatusOr<SelectedKernels> SelectKernels(std::optional<InstructionSet> forced,
                                               Profile profile) {
-  const KernelsCandidate candidates[] = {
-      {.instruction_set = InstructionSet::kAvx2,
-       .supported = CpuSupports(InstructionSet::kAvx2),
-       .create = [profile] { return CreateAvx2Kernels(profile); }},
-      {.instruction_set = InstructionSet::kReference,
-       .supported = CpuSupports(InstructionSet::kReference),
-       .create = [profile] { return CreateReferenceKernels(profile); }},
-  };
+  std::vector<KernelsCandidate> candidates;
+  for (const InstructionSet set : kInstructionSets) {
+    candidates.insert(candidates.begin(), {.instruction_set = set,
+                                           .supported = CpuSupports(set),
+                                           .create = [=] { return CreateKernels(set, profile); }});
+  }
   return SelectFrom(candidates, *CreateReferenceKernels(profile), forced);
 }
 

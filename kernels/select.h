@@ -14,14 +14,24 @@
 namespace lockstep::kernels {
 
 // Which backend runs. All produce the same bits, so the choice is about speed alone.
-enum class InstructionSet { kReference, kAvx2 };
+enum class InstructionSet {
+  kReference,   // the specification, with FMA
+  kScalar,      // the kernels of kernels/cpu with FMA alone
+  kAvx2,        // AVX2 and FMA
+  kAvx512,      // AVX512F
+  kAvx512Bf16,  // AVX512F and AVX512_BF16: profile bf16 only
+};
+// Slowest first.
+inline constexpr InstructionSet kInstructionSets[] = {
+    InstructionSet::kReference, InstructionSet::kScalar, InstructionSet::kAvx2,
+    InstructionSet::kAvx512, InstructionSet::kAvx512Bf16};
 
 // "fp32", "bf16".
 std::string_view ProfileName(Profile profile);
 // INVALID_ARGUMENT naming the text and what is known.
 absl::StatusOr<Profile> ParseProfile(std::string_view name);
 
-// "reference", "avx2".
+// "reference", "scalar", "avx2", "avx512", "avx512_bf16".
 std::string_view InstructionSetName(InstructionSet instruction_set);
 // INVALID_ARGUMENT naming the text and what is known.
 absl::StatusOr<InstructionSet> ParseInstructionSet(std::string_view name);
@@ -36,13 +46,16 @@ struct SelectedKernels {
 
 // The fastest backend that this CPU supports and that passes the self-test; each one that fails it
 // is stepped over, with a sentence in `note`. With `forced`, that one or FAILED_PRECONDITION: the
-// CPU lacks it, or it fails the self-test. FAILED_PRECONDITION too when the CPU has no FMA: nothing
-// can run.
+// CPU lacks it, the profile has no kernels of it, or they fail the self-test. FAILED_PRECONDITION
+// too when the CPU has no FMA: nothing can run.
 absl::StatusOr<SelectedKernels> SelectKernels(std::optional<InstructionSet> forced,
                                               Profile profile = Profile::kFp32);
 
 // Whether this CPU (and its operating system) can run a set.
 bool CpuSupports(InstructionSet instruction_set);
+
+// Null where a set has nothing for a profile that a slower one has not. REQUIRES: CpuSupports it.
+std::unique_ptr<Kernels> CreateKernels(InstructionSet instruction_set, Profile profile);
 
 // The rule behind SelectKernels, over any candidates, fastest first.
 struct KernelsCandidate {

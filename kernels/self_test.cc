@@ -7,6 +7,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/types/span.h"
 #include "kernels/op_probe.h"
+#include "kernels/serial.h"
 
 namespace lockstep::kernels {
 namespace {

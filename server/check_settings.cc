@@ -37,7 +37,8 @@ constexpr Range kRanges[] = {
 
 // Divisors of attention's block of 128 positions.
 constexpr std::array<int32_t, 5> kKvPageSizes = {8, 16, 32, 64, 128};
-constexpr std::array<absl::string_view, 3> kInstructionSets = {"auto", "avx2", "reference"};
+constexpr std::array<absl::string_view, 6> kInstructionSets = {"auto", "avx512_bf16", "avx512",
+                                                               "avx2", "scalar",      "reference"};
 constexpr std::array<absl::string_view, 2> kProfiles = {"fp32", "bf16"};
 
 absl::Status Refuse(const Settings& settings, const std::string& field, absl::string_view what) {

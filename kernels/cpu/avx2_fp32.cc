@@ -1,7 +1,7 @@
-// One of the files compiled with -mavx2. Everything it instantiates carries avx2::F32x8 in its
-// name, so no other file can end up with this code.
+// Compiled for one instruction set. Everything it instantiates carries avx2::F32x8 in its name, so
+// that no other file can end up with this code (tests/kernels/cpu/own_symbols_test.py).
 
-#include "kernels/cpu/avx2_kernels.h"
+#include "kernels/cpu/backends.h"
 #include "kernels/cpu/cpu_kernels_inl.h"
 #include "kernels/cpu/simd_avx2.h"
 

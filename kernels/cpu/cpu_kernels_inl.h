@@ -5,7 +5,7 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <vector>
+#include <memory>
 
 #include "kernels/cpu/adamw.h"
 #include "kernels/cpu/attention.h"
@@ -51,22 +51,38 @@ void ForEachProductBlock(Parallel& parallel, int64_t m, int64_t panels, Body bod
   });
 }
 
-// Calls body(rows, stride) with the rows of x[m, k] as a product takes them (RoundRows).
+// Calls body(rows, stride) with the rows of x[m, k] as the operand that an Element takes: rounded
+// in bf16, as floats or as pairs; `stride` counts lanes.
 template <class V, class Body>
 void WithOperand(Parallel& /*parallel*/, const float* x, int64_t /*m*/, int64_t k,
                  Fp32Element /*element*/, Body body) {
   body(x, k);
+}
+template <class V, class T>
+void RoundRows(Parallel& parallel, const float* x, int64_t m, int64_t k, T* rounded) {
+  parallel.For(m, GrainRows(k), [&](int64_t begin, int64_t end) {
+    FpEnvironment environment;
+    for (int64_t row = begin; row < end; ++row) {
+      RoundRow<V>(x + row * k, k, rounded + row * EvenOf(k));
+    }
+  });
 }
 template <class V, class Body>
 void WithOperand(Parallel& parallel, const float* x, int64_t m, int64_t k, Bf16Element /*element*/,
                  Body body) {
   Scratch<V> scratch(m * EvenOf(k));
   float* rounded = scratch.Take(m * EvenOf(k));
-  parallel.For(m, GrainRows(k), [&](int64_t begin, int64_t end) {
-    FpEnvironment environment;
-    RoundRows<V>(x, k, begin, end, rounded);
-  });
+  RoundRows<V>(parallel, x, m, k, rounded);
   body(rounded, EvenOf(k));
+}
+template <class V, class Body>
+void WithOperand(Parallel& parallel, const float* x, int64_t m, int64_t k,
+                 Bf16DotElement /*element*/, Body body) {
+  const int64_t lanes = EvenOf(k) / 2;
+  Scratch<V> scratch(m * lanes);
+  float* pairs = scratch.Take(m * lanes);
+  RoundRows<V>(parallel, x, m, k, reinterpret_cast<uint16_t*>(pairs));
+  body(pairs, lanes);
 }
 
 template <class V, class Element>
@@ -194,11 +210,12 @@ void CpuKernels<V, Element>::HeadNormBackward(Parallel& parallel, const float* b
     return dx + row / heads * stride + row % heads * head_dim;
   };
   // A row is a head of a token. The weight goes first: it needs what dx still holds.
-  std::vector<int64_t> begins;
-  for (const int64_t begin : datum_begins) begins.push_back(begin * heads);
+  const std::unique_ptr<int64_t[]> begins(new int64_t[datum_begins.size()]);
+  for (size_t i = 0; i < datum_begins.size(); ++i) begins[i] = datum_begins[i] * heads;
   parallel.For(head_dim, GrainRows(m * heads), [&](int64_t begin, int64_t end) {
     FpEnvironment environment;
-    RmsNormBackwardWeightColumns<V>(before, inverse_rms, head_row, begins, head_dim, begin, end,
+    RmsNormBackwardWeightColumns<V>(before, inverse_rms, head_row,
+                                    {begins.get(), datum_begins.size()}, head_dim, begin, end,
                                     dweight);
   });
   parallel.For(m * heads, GrainRows(head_dim), [&](int64_t begin, int64_t end) {
@@ -283,6 +300,7 @@ void CpuKernels<V, Element>::StoreKv(Parallel& parallel, const float* k, const f
                                      const KvPages& kv) const {
   const int64_t items = static_cast<int64_t>(sequences.size()) * kv.kv_heads;
   parallel.For(items, GrainRows(kv.head_dim), [&](int64_t begin, int64_t end) {
+    FpEnvironment environment;
     for (int64_t item = begin; item < end; ++item) {
       const SequenceRows& sequence = sequences[item / kv.kv_heads];
       const int64_t head = item % kv.kv_heads;

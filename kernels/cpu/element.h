@@ -31,35 +31,67 @@ inline V PairOf(V even, V odd) {
   return FromBits(low | BitsOf(RoundToBf16(odd)));
 }
 
-// How a profile keeps packed weights, K and V: as floats, or as bf16, the upper halves of floats.
-// CpuKernels takes one of the two as a parameter. A row of a panel holds kPositions reduced
-// positions in each of its 32-bit lanes; Position<i> is the i-th of them, as floats.
+// How a backend keeps packed weights, K and V (as floats, or as bf16, the upper halves of floats)
+// and multiplies them. CpuKernels takes one of these as a parameter.
+//
+// A row of a panel holds kPositions reduced positions in each of its 32-bit lanes. The operand that
+// meets it, broadcast lane by lane, has kSteps lanes for them: in step s, ascending or descending
+// as the profile says, Weight<s> of the panel's lanes is multiplied with operand lane s into a
+// chain by Extend.
 struct Fp32Element {
   using Type = float;
   static constexpr Profile kProfile = Profile::kFp32;
   static constexpr int64_t kPositions = 1;
+  static constexpr int64_t kSteps = 1;
 
-  template <int64_t kPosition, class V>
-  static V Position(V lanes) {
+  template <int64_t kStep, class V>
+  static V Weight(V lanes) {
     return lanes;
   }
+  template <class V>
+  static V Extend(V factor, V weight, V chain) {
+    return Fma(factor, weight, chain);
+  }
 };
+
+// bf16 for sets without a dot instruction: two FMAs, the odd position first. The operand is rounded
+// but kept as floats, which are broadcast without further work.
 struct Bf16Element {
   using Type = uint16_t;
   static constexpr Profile kProfile = Profile::kBf16;
   static constexpr int64_t kPositions = 2;
+  static constexpr int64_t kSteps = 2;
 
-  template <int64_t kPosition, class V>
-  static V Position(V lanes) {
+  template <int64_t kStep, class V>
+  static V Weight(V lanes) {
     using I = typename V::Int;
-    if constexpr (kPosition == 0) return FromBits(ShiftLeft<16>(BitsOf(lanes)));
+    if constexpr (kStep == 0) return FromBits(ShiftLeft<16>(BitsOf(lanes)));
     return FromBits(BitsOf(lanes) & I::Broadcast(static_cast<int32_t>(0xffff0000)));
+  }
+  template <class V>
+  static V Extend(V factor, V weight, V chain) {
+    return Fma(factor, weight, chain);
   }
 };
 
-// to[i](=) = RoundToBf16(from[i]), still as floats.
-template <class V>
-inline void RoundElements(const float* from, int64_t n, float* to) {
+// bf16 for sets whose vectors have DotPairs (VDPBF16PS), which does the same in one instruction.
+// The operand is kept in pairs.
+struct Bf16DotElement : Bf16Element {
+  static constexpr int64_t kSteps = 1;
+
+  template <int64_t kStep, class V>
+  static V Weight(V lanes) {
+    return lanes;
+  }
+  template <class V>
+  static V Extend(V factor, V weight, V chain) {
+    return DotPairs(factor, weight, chain);
+  }
+};
+
+// to[i](=) = RoundToBf16(from[i]), as floats or as bf16. `to` may be `from`.
+template <class V, class T>
+inline void RoundElements(const float* from, int64_t n, T* to) {
   ForEachVector<V>(
       n, [&](int64_t i, auto lanes) { lanes.Store(RoundToBf16(lanes.Load(from + i)), to + i); });
 }

@@ -18,7 +18,7 @@ void StoreElements(const float* from, int64_t n, float* to) {
 }
 template <class V>
 void StoreElements(const float* from, int64_t n, uint16_t* to) {
-  for (int64_t i = 0; i < n; ++i) to[i] = NarrowToBf16(from[i]);
+  RoundElements<V>(from, n, to);
 }
 
 // to[d * page_size + i](=) = k[i * stride + d]: keys of a page, lanes across positions.

@@ -14,6 +14,8 @@ struct AllLanes {
   V Load(const float* from) const { return V::Load(from); }
   V Load(const uint16_t* from) const { return V::LoadBf16(from); }
   void Store(V value, float* to) const { value.Store(to); }
+  // REQUIRES: `value` is rounded to bf16.
+  void Store(V value, uint16_t* to) const { value.StoreBf16(to); }
   // `value` in the lanes that exist, `other` elsewhere.
   V Keep(V value, V /*other*/) const { return value; }
 };
@@ -25,6 +27,7 @@ struct FirstLanes {
   V Load(const float* from) const { return V::LoadFirst(from, count); }
   V Load(const uint16_t* from) const { return V::LoadFirstBf16(from, count); }
   void Store(V value, float* to) const { value.StoreFirst(to, count); }
+  void Store(V value, uint16_t* to) const { value.StoreFirstBf16(to, count); }
   V Keep(V value, V other) const { return Select(V::Mask::First(count), value, other); }
 };
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstdint>
+#include <cstring>
 #include <iterator>
 
 #include "kernels/cpu/element.h"
@@ -19,20 +20,25 @@ namespace lockstep::kernels::cpu {
 // rows and panels only says in which order independent outputs are visited.
 //
 // A row of a panel is kPanelWidth lanes of 32 bits: one reduced position in floats, two in bf16.
-// Panels are passed as `const float*` in either case: lanes to load.
+// Panels are passed as `const float*` in either case: lanes to load. So are the rows of the other
+// operand, whose lanes are broadcast (element.h).
 
 // Rows that share one pass over a panel. 128 rows of a chunk (256 KiB) stay in half of a 512 KiB L2
 // while panels stream past; a 64 KiB panel chunk read once per 128 rows costs 0.5 bytes a cycle.
 inline constexpr int64_t kProductRows = 128;
 
+// Positions in a lane of the operand that is broadcast.
+template <class Element>
+inline constexpr int64_t kOperandPositions = Element::kPositions / Element::kSteps;
+
 inline const float* PanelLanes(const PackedMatrix& w) {
   return static_cast<const float*>(w.panels);
 }
 
-// y[r * y_stride + j](=) for r in [0, rows), j in [0, width): rows of x times one panel.
-// `chunk_of(begin, count)` gives the panel's rows that hold reduced positions [begin, begin +
-// count). REQUIRES: rows <= kProductRows, width <= kPanelWidth; in bf16 x is rounded, and its rows
-// hold an even number of elements.
+// y[r * y_stride + j](=) for r in [0, rows), j in [0, width): rows of x, x_stride lanes apart,
+// times one panel. `chunk_of(begin, count)` gives the panel's rows that hold reduced positions
+// [begin, begin + count). REQUIRES: rows <= kProductRows, width <= kPanelWidth; in bf16 x is
+// rounded, and its rows hold an even number of elements.
 template <class V, class Element, class ChunkOf>
 void MultiplyPanel(const float* x, int64_t x_stride, int64_t rows, int64_t reduced,
                    ChunkOf chunk_of, float* y, int64_t y_stride, int64_t width) {
@@ -44,7 +50,7 @@ void MultiplyPanel(const float* x, int64_t x_stride, int64_t rows, int64_t reduc
     const bool last = begin + count == reduced;
     ForRowTiles<V>(rows, [&]<int64_t kRows>(int64_t row) {
       Tile<V, kRows> tile;
-      RunChains<Element>(x + row * x_stride + begin, x_stride, panel,
+      RunChains<Element>(x + row * x_stride + begin / kOperandPositions<Element>, x_stride, panel,
                          PanelRows(Element::kProfile, count), tile);
       for (int64_t r = 0; r < kRows; ++r) {
         float* total = totals + (row + r) * kPanelWidth;
@@ -99,7 +105,7 @@ void PackPanels(const float* w, int64_t n, int64_t k, int64_t begin, int64_t end
   }
 }
 
-// Panel `p` of y[m, n](=) = x[m, k] · w^T, rows [row, row + rows). x has `x_stride` floats a row.
+// Panel `p` of y[m, n](=) = x[m, k] · w^T, rows [row, row + rows). x has `x_stride` lanes a row.
 template <class V, class Element>
 void MatMulBlock(const float* x, int64_t x_stride, const PackedMatrix& w, int64_t row, int64_t rows,
                  int64_t p, float* y) {
@@ -140,7 +146,7 @@ void TransposeSquareOf(const PackedMatrix& w, int64_t first_n, int64_t count, in
 
 // Columns [32 * p, 32 * p + 32) of dx[m, k](=) = dy[m, n] · w, rows [row, row + rows). The panel it
 // needs, lanes across k, is a transposed copy of 32 x 32 squares of the forward panels, made chunk
-// by chunk. dy has `dy_stride` floats a row.
+// by chunk. dy has `dy_stride` lanes a row.
 template <class V, class Element>
 void MatMulBackwardInputBlock(const float* dy, int64_t dy_stride, const PackedMatrix& w,
                               int64_t row, int64_t rows, int64_t p, float* dx) {
@@ -159,17 +165,15 @@ void MatMulBackwardInputBlock(const float* dy, int64_t dy_stride, const PackedMa
                             dx + row * w.k + first_k, w.k, width);
 }
 
-// The rows of x[m, k] as a product takes them: in bf16 rounded, and zeros up to an even length.
-// `row` in [begin, end) of rounded[m, EvenOf(k)](=).
 constexpr int64_t EvenOf(int64_t k) { return (k + 1) / 2 * 2; }
 
-template <class V>
-void RoundRows(const float* x, int64_t k, int64_t begin, int64_t end, float* rounded) {
-  for (int64_t row = begin; row < end; ++row) {
-    float* to = rounded + row * EvenOf(k);
-    RoundElements<V>(x + row * k, k, to);
-    if (k % 2 != 0) to[k] = 0.0f;
-  }
+// to[EvenOf(k)](=): from[k] rounded to bf16, and a zero that makes their number even; as floats or
+// as bf16. `to` may begin where `from` does.
+template <class V, class T>
+void RoundRow(const float* from, int64_t k, T* to) {
+  RoundElements<V>(from, k, to);
+  // Not an assignment, which would be a uint16_t among what is read as 32-bit lanes.
+  if (k % 2 != 0) std::memset(to + k, 0, sizeof(T));
 }
 
 }  // namespace lockstep::kernels::cpu

@@ -59,12 +59,18 @@ void AddWeightGradientTile(const WeightGradientScratch& scratch, int64_t count, 
   });
 }
 
-// Rounds `rows` rows of `count` positions, kTokenChunk apart; a zero makes their number even.
+// Rounds `rows` rows of `count` positions, kTokenChunk lanes apart, in place, to the operand that
+// an Element takes.
 template <class V>
-void RoundTransposed(int64_t count, int64_t rows, float* dy) {
+void RoundTransposed(int64_t /*count*/, int64_t /*rows*/, Fp32Element /*element*/, float* /*dy*/) {}
+template <class V>
+void RoundTransposed(int64_t count, int64_t rows, Bf16Element /*element*/, float* dy) {
+  for (int64_t r = 0; r < rows; ++r, dy += kTokenChunk) RoundRow<V>(dy, count, dy);
+}
+template <class V>
+void RoundTransposed(int64_t count, int64_t rows, Bf16DotElement /*element*/, float* dy) {
   for (int64_t r = 0; r < rows; ++r, dy += kTokenChunk) {
-    RoundElements<V>(dy, count, dy);
-    if (count % 2 != 0) dy[count] = 0.0f;
+    RoundRow<V>(dy, count, reinterpret_cast<uint16_t*>(dy));
   }
 }
 
@@ -79,7 +85,7 @@ void MatMulBackwardWeightRows(const float* dy, const float* x,
     for (int64_t row = begin; row < end; row += kWeightGradientRows) {
       const int64_t rows = std::min(kWeightGradientRows, end - row);
       Transpose<V>(dy + first * n + row, n, count, rows, scratch.dy, kTokenChunk);
-      if constexpr (kPairs) RoundTransposed<V>(count, rows, scratch.dy);
+      RoundTransposed<V>(count, rows, Element{}, scratch.dy);
       for (int64_t column = 0; column < k; column += kPanelWidth) {
         const int64_t width = std::min(kPanelWidth, k - column);
         for (int64_t t = 0; t < count; ++t) {

@@ -22,24 +22,40 @@ struct Tile {
   V sum[kRows][kPanelVectors<V>];
 };
 
-// One reduced position of row `i` of a panel, whose lanes `panel` points at, into every chain of a
-// tile.
-template <class Element, int64_t kPosition, class V, int64_t kRows>
+// Step kStep (element.h) of row `i` of a panel, whose lanes `panel` points at, into every chain of
+// a tile. What there is less of stays in registers, the operand's lanes or the panel's.
+template <class Element, int64_t kStep, class V, int64_t kRows>
 [[gnu::always_inline]] inline void ExtendChains(const float* rows, int64_t stride, int64_t i,
                                                 const float* panel,
                                                 V (&sum)[kRows][kPanelVectors<V>]) {
-  V factor[kRows];
-  for (int64_t r = 0; r < kRows; ++r)
-    factor[r] = V::Broadcast(rows[r * stride + i * Element::kPositions + kPosition]);
-  for (int64_t v = 0; v < kPanelVectors<V>; ++v) {
-    const V weight = Element::template Position<kPosition>(V::Load(panel + v * V::kLanes));
-    for (int64_t r = 0; r < kRows; ++r) sum[r][v] = Fma(factor[r], weight, sum[r][v]);
+  const auto factor = [&](int64_t r) {
+    return V::Broadcast(rows[r * stride + i * Element::kSteps + kStep]);
+  };
+  const auto weight = [&](int64_t v) {
+    return Element::template Weight<kStep>(V::Load(panel + v * V::kLanes));
+  };
+  if constexpr (kRows < kPanelVectors<V>) {
+    V factors[kRows];
+    for (int64_t r = 0; r < kRows; ++r) factors[r] = factor(r);
+    for (int64_t v = 0; v < kPanelVectors<V>; ++v) {
+      const V w = weight(v);
+      for (int64_t r = 0; r < kRows; ++r) sum[r][v] = Element::Extend(factors[r], w, sum[r][v]);
+    }
+  } else {
+    V weights[kPanelVectors<V>];
+    for (int64_t v = 0; v < kPanelVectors<V>; ++v) weights[v] = weight(v);
+    for (int64_t r = 0; r < kRows; ++r) {
+      const V f = factor(r);
+      for (int64_t v = 0; v < kPanelVectors<V>; ++v) {
+        sum[r][v] = Element::Extend(f, weights[v], sum[r][v]);
+      }
+    }
   }
 }
 
 // tile[r] = the chain of row r over `count` rows of a panel, in the order of the profile: position
 // by position, in bf16 the odd one of a pair first. In bf16 rows hold numbers that are rounded
-// already, and an even number of them.
+// already, and an even number of them. `stride` counts 32-bit lanes.
 //
 // Never inlined: the loop needs every register there is, and a caller's constants would push one of
 // the sums into memory.
@@ -51,7 +67,7 @@ template <class Element, class V, int64_t kRows>
     for (V& lanes : row) lanes = V::Zero();
   }
   for (int64_t i = 0; i < count; ++i, panel += kPanelWidth) {
-    if constexpr (Element::kPositions == 2) ExtendChains<Element, 1>(rows, stride, i, panel, sum);
+    if constexpr (Element::kSteps == 2) ExtendChains<Element, 1>(rows, stride, i, panel, sum);
     ExtendChains<Element, 0>(rows, stride, i, panel, sum);
   }
   for (int64_t r = 0; r < kRows; ++r) {

@@ -25,12 +25,7 @@ struct Mask8 {
     return {
         _mm256_castsi256_ps(_mm256_cmpgt_epi32(_mm256_set1_epi32(static_cast<int>(count)), lane))};
   }
-  // Bit i is lane i.
-  uint32_t bits() const { return static_cast<uint32_t>(_mm256_movemask_ps(raw)); }
 };
-
-inline Mask8 operator&(Mask8 a, Mask8 b) { return {_mm256_and_ps(a.raw, b.raw)}; }
-inline Mask8 operator|(Mask8 a, Mask8 b) { return {_mm256_or_ps(a.raw, b.raw)}; }
 
 struct I32x8 {
   __m256i raw;
@@ -80,15 +75,22 @@ struct F32x8 {
     std::memcpy(first, from, static_cast<size_t>(count) * sizeof(uint16_t));
     return LoadBf16(first);
   }
-  // from[0], from[stride], ...
-  static F32x8 LoadStrided(const float* from, int64_t stride) {
-    return {_mm256_setr_ps(from[0], from[stride], from[2 * stride], from[3 * stride],
-                           from[4 * stride], from[5 * stride], from[6 * stride], from[7 * stride])};
-  }
   void Store(float* to) const { _mm256_storeu_ps(to, raw); }
   // Only lanes [0, count) are written.
   void StoreFirst(float* to, int64_t count) const {
     _mm256_maskstore_ps(to, _mm256_castps_si256(Mask::First(count).raw), raw);
+  }
+  // The upper halves: numbers in bf16.
+  void StoreBf16(uint16_t* to) const {
+    const __m256i halves = _mm256_srli_epi32(_mm256_castps_si256(raw), 16);
+    _mm_storeu_si128(
+        reinterpret_cast<__m128i*>(to),
+        _mm_packus_epi32(_mm256_castsi256_si128(halves), _mm256_extracti128_si256(halves, 1)));
+  }
+  void StoreFirstBf16(uint16_t* to, int64_t count) const {
+    uint16_t all[kLanes];
+    StoreBf16(all);
+    std::memcpy(to, all, static_cast<size_t>(count) * sizeof(uint16_t));
   }
 };
 
@@ -104,7 +106,6 @@ inline F32x8 operator-(F32x8 a) { return {_mm256_xor_ps(a.raw, _mm256_set1_ps(-0
 
 // Ordered comparisons: false where either is NaN.
 inline Mask8 operator<(F32x8 a, F32x8 b) { return {_mm256_cmp_ps(a.raw, b.raw, _CMP_LT_OQ)}; }
-inline Mask8 operator<=(F32x8 a, F32x8 b) { return {_mm256_cmp_ps(a.raw, b.raw, _CMP_LE_OQ)}; }
 inline Mask8 operator>(F32x8 a, F32x8 b) { return {_mm256_cmp_ps(a.raw, b.raw, _CMP_GT_OQ)}; }
 inline Mask8 operator>=(F32x8 a, F32x8 b) { return {_mm256_cmp_ps(a.raw, b.raw, _CMP_GE_OQ)}; }
 inline Mask8 operator==(F32x8 a, F32x8 b) { return {_mm256_cmp_ps(a.raw, b.raw, _CMP_EQ_OQ)}; }
@@ -119,8 +120,6 @@ inline I32x8 BitsOf(F32x8 a) { return {_mm256_castps_si256(a.raw)}; }
 inline F32x8 FromBits(I32x8 a) { return {_mm256_castsi256_ps(a.raw)}; }
 // Exact for |a| < 2^24.
 inline F32x8 ToFloat(I32x8 a) { return {_mm256_cvtepi32_ps(a.raw)}; }
-// Nearest, ties to even. REQUIRES: |a| < 2^31.
-inline I32x8 ToNearestInt(F32x8 a) { return {_mm256_cvtps_epi32(a.raw)}; }
 
 // to[c * to_stride + r] = from[r * from_stride + c], r and c in [0, 8). Moves bits only.
 inline void TransposeSquare(F32x8 /*lanes*/, const float* from, int64_t from_stride, float* to,

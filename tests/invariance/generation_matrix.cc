@@ -114,13 +114,15 @@ std::vector<GenerationVariant> GenerationVariants() {
   for (const int threads : {2, 3}) {
     add(absl::StrCat("threads_", threads), [=](EngineConfig& c) { c.threads = threads; });
   }
-  for (const int stages : {2, 3}) {
+  for (const int stages : {2, 3, 4}) {
     add(absl::StrCat("stages_", stages), [=](EngineConfig& c) { c.stages = stages; });
   }
   add(
       "stages_2_alone", [](EngineConfig& c) { c.stages = 2; }, Arrival::kOneByOne);
-  add("avx2", [](EngineConfig& c) { c.instruction_set = InstructionSet::kAvx2; });
-  add("reference", [](EngineConfig& c) { c.instruction_set = InstructionSet::kReference; });
+  for (const InstructionSet set : kernels::kInstructionSets) {
+    add(std::string(kernels::InstructionSetName(set)),
+        [=](EngineConfig& c) { c.instruction_set = set; });
+  }
   add(
       "all_at_once",
       [](EngineConfig& c) {
@@ -130,7 +132,7 @@ std::vector<GenerationVariant> GenerationVariants() {
         c.kv_page_size = 8;
         c.step_tokens_max = 11;
         c.running_sequences_max = 5;
-        c.instruction_set = InstructionSet::kReference;
+        c.instruction_set = InstructionSet::kScalar;
       },
       Arrival::kTogetherReversed);
   return variants;

@@ -4,6 +4,7 @@
 #ifndef LOCKSTEP_TESTS_INVARIANCE_GENERATION_MATRIX_H_
 #define LOCKSTEP_TESTS_INVARIANCE_GENERATION_MATRIX_H_
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -12,6 +13,9 @@
 #include "tests/support/engine_driver.h"
 
 namespace lockstep {
+
+// Layers of the tiny model, so that 2, 3 and 4 stages have uneven shares.
+inline constexpr int64_t kMatrixLayers = 5;
 
 // 1 stage, 1 thread, everything else as a server starts with; on the tiny model in `directory`.
 EngineConfig BaselineConfig(const std::string& directory);

@@ -3,6 +3,7 @@
 // request as a cold server would, and CheckParity compares what it says (field notes B1, B4, B7 and
 // B12).
 // Method: an engine samples and trains; counts are exact, differences are bits.
+#include <algorithm>
 #include <bit>
 #include <memory>
 #include <string>
@@ -159,6 +160,41 @@ INSTANTIATE_TEST_SUITE_P(Temperatures, TemperatureTest,
                          testing::Combine(testing::Values(0.5f, 0.7f, 1.0f, 1.5f),
                                           testing::Values(1, 2),
                                           testing::Values(Profile::kFp32, Profile::kBf16)));
+
+// Field note A8: the shortest and the longest there is. A prompt of one token and one token drawn;
+// a prompt of all the context but one token; a datum of one position.
+TEST_P(OnPolicyTest, ShortestAndLongestSequences) {
+  EngineDriver driver(Config(2));
+  const int64_t context = TinyModelConfig(true).context_length_max;
+  std::vector<GenerateRequest> requests;
+  for (const int64_t prompt : {int64_t{1}, int64_t{2}, context - 2, context - 1}) {
+    GenerateRequest& request = requests.emplace_back();
+    request.prompt = TinyTokens(900 + prompt, prompt);
+    request.seed = 900;
+    request.max_tokens = static_cast<int32_t>(std::min(context - prompt, int64_t{2}));
+    request.ignore_eos = true;
+    request.sampling.temperature = 0.7f;
+  }
+  requests[0].max_tokens = 1;
+  const std::vector<Generated> generated = driver.GenerateTogether(requests);
+  int64_t sampled = 0;
+  for (size_t i = 0; i < requests.size(); ++i) {
+    ASSERT_TRUE(generated[i].status.ok()) << generated[i].status;
+    ASSERT_EQ(generated[i].samples[0].tokens.size(), static_cast<size_t>(requests[i].max_tokens));
+    sampled += requests[i].max_tokens;
+  }
+  EXPECT_EQ(sampled, 1 + 2 + 2 + 1);
+  const auto result = driver.TrainStep(PpoStep(DataOf(requests, generated), 1));
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(result->metrics.compared_tokens, sampled);
+  EXPECT_EQ(result->metrics.mismatched_tokens, 0);
+
+  GenerateRequest too_long = requests.back();
+  too_long.max_tokens = 2;
+  const auto refused =
+      driver.engine().Generate(too_long, std::make_shared<GenerateRecorder>(1)).status();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kInvalidArgument) << refused;
+}
 
 // Data of other weights are not compared: zero of zero, and the ratio says how far they are.
 TEST_P(OnPolicyTest, OffPolicyDataAreNotCompared) {

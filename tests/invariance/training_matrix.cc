@@ -129,20 +129,21 @@ std::vector<TrainingVariant> TrainingVariants() {
   for (const int threads : {2, 3}) {
     add(absl::StrCat("threads_", threads), kAll, 0, [=](EngineConfig& c) { c.threads = threads; });
   }
-  for (const int stages : {2, 3}) {
+  for (const int stages : {2, 3, 4}) {
     const auto change = [=](EngineConfig& c) { c.stages = stages; };
     add(absl::StrCat("stages_", stages), kAll, 0, change);
     add(absl::StrCat("stages_", stages, "_micro_batch_1"), 1, 0, change);
   }
   add("stages_2_calls_of_3_micro_batch_2", 2, 3, [](EngineConfig& c) { c.stages = 2; });
-  add("avx2", kAll, 0, [](EngineConfig& c) { c.instruction_set = InstructionSet::kAvx2; });
-  add("reference", kAll, 0,
-      [](EngineConfig& c) { c.instruction_set = InstructionSet::kReference; });
+  for (const InstructionSet set : kernels::kInstructionSets) {
+    add(std::string(kernels::InstructionSetName(set)), kAll, 0,
+        [=](EngineConfig& c) { c.instruction_set = set; });
+  }
   add("all_at_once", 2, 5, [](EngineConfig& c) {
     c.stages = 2;
     c.threads = 3;
     c.kv_page_size = 32;
-    c.instruction_set = InstructionSet::kReference;
+    c.instruction_set = InstructionSet::kScalar;
   });
   return variants;
 }

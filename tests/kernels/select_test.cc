@@ -83,20 +83,51 @@ TEST_F(SelectTest, NothingSupported) {
   EXPECT_EQ(refused.status().code(), absl::StatusCode::kFailedPrecondition);
 }
 
+// The fastest that the CPU has, each profile its own; forced, every one that it has.
 TEST(SelectKernelsTest, ThisMachine) {
-  const auto selected = SelectKernels(std::nullopt);
-  ASSERT_TRUE(selected.ok()) << selected.status();
-  EXPECT_EQ(selected->note, "");
-  EXPECT_EQ(selected->kernels->name(), InstructionSetName(selected->instruction_set));
-  EXPECT_EQ(selected->instruction_set == InstructionSet::kAvx2, CpuSupports(InstructionSet::kAvx2));
+  for (const Profile profile : {Profile::kFp32, Profile::kBf16}) {
+    SCOPED_TRACE(ProfileName(profile));
+    InstructionSet fastest = InstructionSet::kReference;
+    for (const InstructionSet set : kInstructionSets) {
+      SCOPED_TRACE(InstructionSetName(set));
+      const auto forced = SelectKernels(set, profile);
+      const bool exists = set != InstructionSet::kAvx512Bf16 || profile == Profile::kBf16;
+      ASSERT_EQ(forced.ok(), CpuSupports(set) && exists) << forced.status();
+      if (!forced.ok()) {
+        EXPECT_EQ(forced.status().code(), absl::StatusCode::kFailedPrecondition);
+        continue;
+      }
+      EXPECT_EQ(forced->instruction_set, set);
+      EXPECT_EQ(forced->kernels->name(), InstructionSetName(set));
+      EXPECT_EQ(forced->kernels->profile(), profile);
+      fastest = set;
+    }
+    const auto selected = SelectKernels(std::nullopt, profile);
+    ASSERT_TRUE(selected.ok()) << selected.status();
+    EXPECT_EQ(selected->note, "");
+    EXPECT_EQ(selected->instruction_set, fastest);
+  }
+}
 
-  const auto reference = SelectKernels(InstructionSet::kReference);
-  ASSERT_TRUE(reference.ok());
-  EXPECT_EQ(reference->kernels->name(), "reference");
+TEST_F(SelectTest, SetWithoutKernelsForTheProfile) {
+  const std::vector<KernelsCandidate> candidates = {{.instruction_set = InstructionSet::kAvx512Bf16,
+                                                     .supported = true,
+                                                     .create = [] { return nullptr; }},
+                                                    Good(InstructionSet::kAvx2)};
+  const auto selected = SelectFrom(candidates, *reference_, std::nullopt);
+  ASSERT_TRUE(selected.ok());
+  EXPECT_EQ(selected->instruction_set, InstructionSet::kAvx2);
+  EXPECT_EQ(selected->note, "");
+
+  const auto refused = SelectFrom(candidates, *reference_, InstructionSet::kAvx512Bf16);
+  EXPECT_EQ(refused.status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(
+      refused.status().message(),
+      "instruction set 'avx512_bf16' has nothing for profile fp32; take 'auto' or a lower one");
 }
 
 TEST(InstructionSetTest, NamesRoundTrip) {
-  for (const InstructionSet set : {InstructionSet::kReference, InstructionSet::kAvx2}) {
+  for (const InstructionSet set : kInstructionSets) {
     const auto parsed = ParseInstructionSet(InstructionSetName(set));
     ASSERT_TRUE(parsed.ok());
     EXPECT_EQ(*parsed, set);
@@ -104,7 +135,8 @@ TEST(InstructionSetTest, NamesRoundTrip) {
   const auto unknown = ParseInstructionSet("AVX2");
   EXPECT_EQ(unknown.status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(unknown.status().message(),
-            "unknown instruction set 'AVX2'; known are: reference, avx2");
+            "unknown instruction set 'AVX2'; known are: reference, scalar, avx2, avx512, "
+            "avx512_bf16");
 }
 
 }  // namespace

@@ -7,19 +7,30 @@
 #include <string>
 
 #include "gtest/gtest.h"
-#include "kernels/cpu/avx2_kernels.h"
 #include "kernels/select.h"
 #include "tests/kernels/faulty_kernels.h"
 
 namespace lockstep::kernels {
 namespace {
 
-TEST(SelfTestTest, Avx2EqualsReference) {
-  if (!CpuSupports(InstructionSet::kAvx2)) GTEST_SKIP() << "cpu lacks avx2";
+class EverySetTest : public testing::TestWithParam<InstructionSet> {};
+
+TEST_P(EverySetTest, EqualsReference) {
+  if (!CpuSupports(GetParam())) GTEST_SKIP() << "cpu lacks " << InstructionSetName(GetParam());
+  int compared = 0;
   for (const Profile profile : {Profile::kFp32, Profile::kBf16}) {
-    EXPECT_TRUE(SelfTest(*CreateAvx2Kernels(profile), *CreateReferenceKernels(profile)).ok());
+    const std::unique_ptr<Kernels> kernels = CreateKernels(GetParam(), profile);
+    if (kernels == nullptr) continue;
+    EXPECT_EQ(SelfTest(*kernels, *CreateReferenceKernels(profile)), absl::OkStatus());
+    ++compared;
   }
+  EXPECT_EQ(compared, GetParam() == InstructionSet::kAvx512Bf16 ? 1 : 2);
 }
+
+INSTANTIATE_TEST_SUITE_P(InstructionSets, EverySetTest, testing::ValuesIn(kInstructionSets),
+                         [](const testing::TestParamInfo<InstructionSet>& info) {
+                           return std::string(InstructionSetName(info.param));
+                         });
 
 class PlantedFaultTest : public testing::TestWithParam<const char*> {};
 

@@ -34,7 +34,8 @@ TEST(CheckSettingsTest, RefusesByNameAndValue) {
        "kv_page_size: must be one of 8, 16, 32, 64, 128, is 12 (from default)"},
       {[](auto& c) { c.set_kv_page_size(128); }, ""},
       {[](auto& c) { c.set_instruction_set("AVX2"); },
-       "instruction_set: must be one of auto, avx2, reference, is AVX2 (from default)"},
+       "instruction_set: must be one of auto, avx512_bf16, avx512, avx2, scalar, reference, is "
+       "AVX2 (from default)"},
       {[](auto& c) { c.set_instruction_set("reference"); }, ""},
       {[](auto& c) { c.set_profile("fp16"); },
        "profile: must be one of fp32, bf16, is fp16 (from default)"},

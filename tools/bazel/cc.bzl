@@ -18,9 +18,12 @@ LOCKSTEP_COPTS = [
 # anywhere and picks its kernels at start.
 _SIMD_COPTS = {
     "none": [],
-    # std::fma as one instruction (else it is a call into libm), lanes not used: the scalar reference.
+    # std::fma as one instruction (else it is a call into libm): the scalar reference.
     "fma": ["-mfma"],
     "avx2": ["-mavx2", "-mfma"],
+    # gcc 12 warns of its own intrinsics' undefined operands (GCC bug 105593).
+    "avx512": ["-mavx512f", "-mfma", "-Wno-uninitialized"],
+    "avx512_bf16": ["-mavx512bf16", "-mavx512bw", "-mavx512f", "-mfma", "-Wno-uninitialized"],
 }
 
 def lockstep_cc_library(name, copts = [], simd = "none", **kwargs):
@@ -29,7 +32,7 @@ def lockstep_cc_library(name, copts = [], simd = "none", **kwargs):
     Args:
       name: the target's name.
       copts: flags after ours.
-      simd: "none", "fma" or "avx2"; see _SIMD_COPTS.
+      simd: a key of _SIMD_COPTS.
       **kwargs: as cc_library.
     """
     cc_library(
@@ -56,7 +59,7 @@ def lockstep_cc_test(name, copts = [], simd = "none", size = "small", deps = [],
     Args:
       name: the target's name.
       copts: flags after ours.
-      simd: "none", "fma" or "avx2"; see _SIMD_COPTS.
+      simd: a key of _SIMD_COPTS.
       size: Bazel's test size; it sets the timeout.
       deps: dependencies; //third_party:gtest_main is added.
       **kwargs: as cc_test.

@@ -9,6 +9,7 @@
 #include "core/model/param_spec.h"
 #include "gtest/gtest.h"
 #include "kernels/select.h"
+#include "kernels/serial.h"
 #include "tests/support/tiny_model.h"
 
 namespace lockstep {

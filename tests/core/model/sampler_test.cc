@@ -19,6 +19,7 @@
 #include "core/model/philox.h"
 #include "gtest/gtest.h"
 #include "kernels/select.h"
+#include "kernels/serial.h"
 #include "tests/support/same_bits.h"
 
 namespace lockstep {

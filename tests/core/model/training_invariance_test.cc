@@ -17,8 +17,10 @@
 #include "core/model/philox.h"
 #include "gtest/gtest.h"
 #include "kernels/select.h"
+#include "kernels/serial.h"
 #include "tests/core/model/model_runner.h"
 #include "tests/support/forwarding_kernels.h"
+#include "tests/support/instruction_sets.h"
 #include "tests/support/same_bits.h"
 #include "tests/support/tiny_model.h"
 
@@ -127,6 +129,10 @@ testing::AssertionResult SameOutcome(const Outcome& actual, const Outcome& expec
 class TrainingInvarianceTest
     : public testing::TestWithParam<std::tuple<InstructionSet, TinyFamily, Profile>> {
  protected:
+  void SetUp() override {
+    const std::string why_not = WhyNotHere(std::get<0>(GetParam()), profile());
+    if (!why_not.empty()) GTEST_SKIP() << why_not;
+  }
   const kernels::Kernels& Backend() const { return KernelsOf(std::get<0>(GetParam()), profile()); }
   TinyFamily family() const { return std::get<1>(GetParam()); }
   Profile profile() const { return std::get<2>(GetParam()); }
@@ -247,11 +253,22 @@ TEST_P(TrainingInvarianceTest, WeightsAndMomentsAfterThreeSteps) {
   EXPECT_FALSE(SameBits(expected.log_prob, Expected(family(), profile()).statistics.log_prob));
 }
 
-INSTANTIATE_TEST_SUITE_P(Backends, TrainingInvarianceTest,
-                         testing::Combine(testing::Values(InstructionSet::kReference,
-                                                          InstructionSet::kAvx2),
-                                          testing::ValuesIn(kTinyFamilies),
-                                          testing::Values(Profile::kFp32, Profile::kBf16)),
+// Every set trains a Llama. The other families, on which the expectations are computed by the
+// reference, run on AVX2 alone: what differs between sets lies below them.
+std::vector<std::tuple<InstructionSet, TinyFamily, Profile>> Cases() {
+  std::vector<std::tuple<InstructionSet, TinyFamily, Profile>> cases;
+  for (const Profile profile : {Profile::kFp32, Profile::kBf16}) {
+    for (const InstructionSet set : kernels::kInstructionSets) {
+      cases.emplace_back(set, TinyFamily::kTied, profile);
+    }
+    for (const TinyFamily family : {TinyFamily::kUntied, TinyFamily::kQwen2, TinyFamily::kQwen3}) {
+      cases.emplace_back(InstructionSet::kAvx2, family, profile);
+    }
+  }
+  return cases;
+}
+
+INSTANTIATE_TEST_SUITE_P(Backends, TrainingInvarianceTest, testing::ValuesIn(Cases()),
                          [](const auto& info) {
                            return absl::StrCat(
                                std::string(kernels::InstructionSetName(std::get<0>(info.param))),

@@ -1,6 +1,6 @@
-// Goal: AVX2 attention has the reference's bits for every page size, head count and position, and
-// what lies behind a sequence's end (NaN here) never enters. Method: bit comparison on seeded data
-// in shuffled pages, exact allocations, 1 to 3 threads.
+// Goal: attention of every backend has the reference's bits for every page size, head count and
+// position, and what lies behind a sequence's end (NaN here) never enters. Method: bit comparison
+// on seeded data in shuffled pages, exact allocations, 1 to 3 threads.
 
 #include <string>
 #include <tuple>
@@ -19,7 +19,7 @@ struct Heads {
   int64_t dim;
 };
 
-class AttentionBitsTest : public Avx2Test,
+class AttentionBitsTest : public BackendTest,
                           public testing::WithParamInterface<std::tuple<int, Heads>> {
  protected:
   AttentionCase Case(std::vector<AttentionCase::Sequence> sequences) const {

@@ -1,6 +1,6 @@
-// Goal: AVX2 matrix products have the reference's bits at every row count, for sizes beside every
-// multiple that the code knows (vector 8, panel 32, tile 3, row block 128, chunk 512).
-// Method: bit comparison on seeded data, exact allocations, 1 to 3 threads.
+// Goal: matrix products of every backend have the reference's bits at every row count, for sizes
+// beside every multiple that the code knows (vectors of 8 and 16, panel 32, tiles of 3 and 12, row
+// block 128, chunk 512). Method: bit comparison on seeded data, exact allocations, 1 to 3 threads.
 
 #include <string>
 
@@ -11,7 +11,7 @@
 namespace lockstep::kernels {
 namespace {
 
-class MatMulBitsTest : public Avx2Test, public testing::WithParamInterface<int> {
+class MatMulBitsTest : public BackendTest, public testing::WithParamInterface<int> {
  protected:
   int64_t M() const { return GetParam(); }
 };
@@ -58,7 +58,7 @@ INSTANTIATE_TEST_SUITE_P(Rows, MatMulBitsTest,
                          testing::Values(1, 2, 3, 4, 5, 7, 16, 17, 31, 32, 33, 63, 64, 65, 127, 128,
                                          129, 257));
 
-class PackedBitsTest : public Avx2Test {};
+class PackedBitsTest : public BackendTest {};
 
 TEST_F(PackedBitsTest, PackCopiesEveryBit) {
   for (const ProductCase& c : kSizes) {

@@ -1,6 +1,6 @@
-// Goal: AVX2 operations on rows and elements have the reference's bits at widths beside every
-// multiple that the code knows (vector 8, strip 64, row block 1,024, gradient leaf 4,096). Method:
-// bit comparison on seeded data, exact allocations, 1 to 3 threads.
+// Goal: operations of every backend on rows and elements have the reference's bits at widths beside
+// every multiple that the code knows (vectors of 8 and 16, strip 64, row block 1,024, gradient leaf
+// 4,096). Method: bit comparison on seeded data, exact allocations, 1 to 3 threads.
 
 #include "gtest/gtest.h"
 #include "kernels/op_probe.h"
@@ -9,7 +9,7 @@
 namespace lockstep::kernels {
 namespace {
 
-class RowBitsTest : public Avx2Test, public testing::WithParamInterface<int> {
+class RowBitsTest : public BackendTest, public testing::WithParamInterface<int> {
  protected:
   // Rows enough for every thread, and so that widths below the grain are cut too.
   RowCase Case() const { return {.m = GetParam() < 100 ? 700 : 9, .width = GetParam()}; }
@@ -55,7 +55,7 @@ INSTANTIATE_TEST_SUITE_P(Widths, RowBitsTest,
                          testing::Values(1, 2, 7, 8, 9, 31, 63, 64, 65, 259, 1023, 1024, 1025, 1111,
                                          2048, 4095, 4097));
 
-class RopeBitsTest : public Avx2Test, public testing::WithParamInterface<int> {};
+class RopeBitsTest : public BackendTest, public testing::WithParamInterface<int> {};
 
 TEST_P(RopeBitsTest, BothDirections) {
   const RowCase c = {.m = 301, .width = GetParam()};
@@ -65,7 +65,7 @@ TEST_P(RopeBitsTest, BothDirections) {
 
 INSTANTIATE_TEST_SUITE_P(HeadDims, RopeBitsTest, testing::Values(2, 8, 16, 24, 32, 64, 128));
 
-class LongRowsBitsTest : public Avx2Test {};
+class LongRowsBitsTest : public BackendTest {};
 
 TEST_F(LongRowsBitsTest, Vocabulary) {
   const RowCase c = {.m = 3, .width = 49153};

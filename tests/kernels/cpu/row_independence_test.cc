@@ -31,7 +31,7 @@ Floats RowOf(int64_t width, float first) {
   return row;
 }
 
-class RowIndependenceTest : public Avx2Test {
+class RowIndependenceTest : public BackendTest {
  protected:
   // `run(x, m, y)` computes y[m, out_width] from x[m, in_width].
   void ExpectOwnBits(int64_t in_width, int64_t out_width,
@@ -59,127 +59,142 @@ class RowIndependenceTest : public Avx2Test {
 };
 
 TEST_F(RowIndependenceTest, MatMul) {
-  constexpr int64_t kN = 45;
-  constexpr int64_t kK = 530;
-  std::vector<float> panels(PackedBytes(Profile::kFp32, kN, kK) / sizeof(float));
-  avx2_->Pack(*workers_[0], RowOf(kN * kK, 0.3f).data(), kN, kK, panels.data());
-  const PackedMatrix w = {panels.data(), kN, kK};
-  ExpectOwnBits(kK, kN, [&](const float* x, int64_t m, float* y) {
-    avx2_->MatMul(*workers_[1], x, m, w, y);
-  });
-  ExpectOwnBits(kN, kK, [&](const float* x, int64_t m, float* y) {
-    avx2_->MatMulBackwardInput(*workers_[1], x, m, w, y);
+  ForEachFp32Backend([&](const Kernels& kernels) {
+    constexpr int64_t kN = 45;
+    constexpr int64_t kK = 530;
+    std::vector<float> panels(PackedBytes(Profile::kFp32, kN, kK) / sizeof(float));
+    kernels.Pack(*workers_[0], RowOf(kN * kK, 0.3f).data(), kN, kK, panels.data());
+    const PackedMatrix w = {panels.data(), kN, kK};
+    ExpectOwnBits(kK, kN, [&](const float* x, int64_t m, float* y) {
+      kernels.MatMul(*workers_[1], x, m, w, y);
+    });
+    ExpectOwnBits(kN, kK, [&](const float* x, int64_t m, float* y) {
+      kernels.MatMulBackwardInput(*workers_[1], x, m, w, y);
+    });
   });
 }
 
 TEST_F(RowIndependenceTest, HeadNormAndAddBias) {
-  constexpr int64_t kHeads = 3;
-  constexpr int64_t kHeadDim = 25;
-  constexpr int64_t kWidth = kHeads * kHeadDim;
-  const Floats weight = RowOf(kWidth, 1.1f);
-  ExpectOwnBits(kWidth, kWidth, [&](const float* x, int64_t m, float* y) {
-    Floats before(m * kWidth);
-    Floats inverse_rms(m * kHeads);
-    std::copy_n(x, m * kWidth, y);
-    avx2_->HeadNorm(*workers_[1], y, kWidth, weight.data(), m, kHeads, kHeadDim, 1e-5f,
-                    before.data(), inverse_rms.data());
-  });
-  ExpectOwnBits(kWidth, kWidth, [&](const float* x, int64_t m, float* y) {
-    std::copy_n(x, m * kWidth, y);
-    avx2_->AddBias(*workers_[1], weight.data(), m, kWidth, y);
+  ForEachFp32Backend([&](const Kernels& kernels) {
+    constexpr int64_t kHeads = 3;
+    constexpr int64_t kHeadDim = 25;
+    constexpr int64_t kWidth = kHeads * kHeadDim;
+    const Floats weight = RowOf(kWidth, 1.1f);
+    ExpectOwnBits(kWidth, kWidth, [&](const float* x, int64_t m, float* y) {
+      Floats before(m * kWidth);
+      Floats inverse_rms(m * kHeads);
+      std::copy_n(x, m * kWidth, y);
+      kernels.HeadNorm(*workers_[1], y, kWidth, weight.data(), m, kHeads, kHeadDim, 1e-5f,
+                       before.data(), inverse_rms.data());
+    });
+    ExpectOwnBits(kWidth, kWidth, [&](const float* x, int64_t m, float* y) {
+      std::copy_n(x, m * kWidth, y);
+      kernels.AddBias(*workers_[1], weight.data(), m, kWidth, y);
+    });
   });
 }
 
 TEST_F(RowIndependenceTest, RmsNormAndSiluMul) {
-  constexpr int64_t kWidth = 75;
-  const Floats weight = RowOf(kWidth, 1.1f);
-  ExpectOwnBits(kWidth, kWidth, [&](const float* x, int64_t m, float* y) {
-    Floats inverse_rms(m);
-    avx2_->RmsNorm(*workers_[1], x, weight.data(), m, kWidth, 1e-5f, y, inverse_rms.data());
-  });
-  ExpectOwnBits(2 * kWidth, kWidth, [&](const float* x, int64_t m, float* y) {
-    avx2_->SiluMul(*workers_[1], x, m, kWidth, y);
+  ForEachFp32Backend([&](const Kernels& kernels) {
+    constexpr int64_t kWidth = 75;
+    const Floats weight = RowOf(kWidth, 1.1f);
+    ExpectOwnBits(kWidth, kWidth, [&](const float* x, int64_t m, float* y) {
+      Floats inverse_rms(m);
+      kernels.RmsNorm(*workers_[1], x, weight.data(), m, kWidth, 1e-5f, y, inverse_rms.data());
+    });
+    ExpectOwnBits(2 * kWidth, kWidth, [&](const float* x, int64_t m, float* y) {
+      kernels.SiluMul(*workers_[1], x, m, kWidth, y);
+    });
   });
 }
 
 TEST_F(RowIndependenceTest, LogProb) {
-  constexpr int64_t kVocabulary = 1500;
-  ExpectOwnBits(kVocabulary, 1, [&](const float* x, int64_t m, float* y) {
-    const Floats temperature(m, 0.7f);
-    const std::vector<int32_t> target(m, 1234);
-    Floats log_sum_exp(m);
-    Floats entropy(m);
-    avx2_->LogProb(*workers_[1], x, m, kVocabulary, temperature.data(), target.data(),
-                   log_sum_exp.data(), y, entropy.data());
+  ForEachFp32Backend([&](const Kernels& kernels) {
+    constexpr int64_t kVocabulary = 1500;
+    ExpectOwnBits(kVocabulary, 1, [&](const float* x, int64_t m, float* y) {
+      const Floats temperature(m, 0.7f);
+      const std::vector<int32_t> target(m, 1234);
+      Floats log_sum_exp(m);
+      Floats entropy(m);
+      kernels.LogProb(*workers_[1], x, m, kVocabulary, temperature.data(), target.data(),
+                      log_sum_exp.data(), y, entropy.data());
+    });
   });
 }
 
 // Rows of one batch that are sequences of their own, all reading the same pages.
 TEST_F(RowIndependenceTest, Attention) {
-  const AttentionShape shape = {.q_heads = 3, .kv_heads = 1, .head_dim = 16, .scale = 0.25f};
-  constexpr int64_t kPageSize = 16;
-  constexpr int64_t kPosition = 140;
-  Floats data = RowOf(2 * (kPosition + kPageSize) * shape.head_dim, 0.9f);
-  const KvPages kv = {.data = data.data(),
-                      .page_stride = 2 * kPageSize * shape.head_dim,
-                      .page_size = kPageSize,
-                      .kv_heads = 1,
-                      .head_dim = shape.head_dim};
-  const std::vector<int32_t> pages = {3, 1, 0, 2, 8, 7, 5, 6, 4};
-  const int64_t width = shape.q_heads * shape.head_dim;
-  ExpectOwnBits(width, width, [&](const float* x, int64_t m, float* y) {
-    std::vector<SequenceRows> sequences;
-    for (int64_t row = 0; row < m; ++row) {
-      sequences.push_back(
-          {.row_begin = row, .row_count = 1, .first_position = kPosition, .pages = pages});
-    }
-    avx2_->Attention(*workers_[1], shape, x, width, sequences, kv, y, nullptr);
+  ForEachFp32Backend([&](const Kernels& kernels) {
+    const AttentionShape shape = {.q_heads = 3, .kv_heads = 1, .head_dim = 16, .scale = 0.25f};
+    constexpr int64_t kPageSize = 16;
+    constexpr int64_t kPosition = 140;
+    Floats data = RowOf(2 * (kPosition + kPageSize) * shape.head_dim, 0.9f);
+    const KvPages kv = {.data = data.data(),
+                        .page_stride = 2 * kPageSize * shape.head_dim,
+                        .page_size = kPageSize,
+                        .kv_heads = 1,
+                        .head_dim = shape.head_dim};
+    const std::vector<int32_t> pages = {3, 1, 0, 2, 8, 7, 5, 6, 4};
+    const int64_t width = shape.q_heads * shape.head_dim;
+    ExpectOwnBits(width, width, [&](const float* x, int64_t m, float* y) {
+      std::vector<SequenceRows> sequences;
+      for (int64_t row = 0; row < m; ++row) {
+        sequences.push_back(
+            {.row_begin = row, .row_count = 1, .first_position = kPosition, .pages = pages});
+      }
+      kernels.Attention(*workers_[1], shape, x, width, sequences, kv, y, nullptr);
+    });
   });
 }
 
 TEST_F(RowIndependenceTest, PrefillChunksAreNeutral) {
-  const AttentionShape shape = {.q_heads = 2, .kv_heads = 1, .head_dim = 8, .scale = 0.35f};
-  constexpr int64_t kRows = 150;
-  constexpr int64_t kPageSize = 8;
-  const int64_t width = shape.q_heads * shape.head_dim;
-  Floats data = RowOf(2 * (kRows + kPageSize) * shape.head_dim, 0.9f);
-  std::vector<int32_t> pages(kRows / kPageSize + 1);
-  for (size_t i = 0; i < pages.size(); ++i) pages[i] = static_cast<int32_t>(i);
-  const KvPages kv = {.data = data.data(),
-                      .page_stride = 2 * kPageSize * shape.head_dim,
-                      .page_size = kPageSize,
-                      .kv_heads = 1,
-                      .head_dim = shape.head_dim};
-  const Floats q = RowOf(kRows * width, 0.4f);
-  Floats whole(kRows * width);
-  const SequenceRows all = {.row_begin = 0, .row_count = kRows, .pages = pages};
-  avx2_->Attention(*workers_[0], shape, q.data(), width, {&all, 1}, kv, whole.data(), nullptr);
-  for (const int64_t chunk : {1, 5, 16, 64}) {
-    Floats out(kRows * width);
-    for (int64_t first = 0; first < kRows; first += chunk) {
-      const SequenceRows part = {.row_begin = first,
-                                 .row_count = std::min(chunk, kRows - first),
-                                 .first_position = first,
-                                 .pages = pages};
-      avx2_->Attention(*workers_[1], shape, q.data(), width, {&part, 1}, kv, out.data(), nullptr);
+  ForEachFp32Backend([&](const Kernels& kernels) {
+    const AttentionShape shape = {.q_heads = 2, .kv_heads = 1, .head_dim = 8, .scale = 0.35f};
+    constexpr int64_t kRows = 150;
+    constexpr int64_t kPageSize = 8;
+    const int64_t width = shape.q_heads * shape.head_dim;
+    Floats data = RowOf(2 * (kRows + kPageSize) * shape.head_dim, 0.9f);
+    std::vector<int32_t> pages(kRows / kPageSize + 1);
+    for (size_t i = 0; i < pages.size(); ++i) pages[i] = static_cast<int32_t>(i);
+    const KvPages kv = {.data = data.data(),
+                        .page_stride = 2 * kPageSize * shape.head_dim,
+                        .page_size = kPageSize,
+                        .kv_heads = 1,
+                        .head_dim = shape.head_dim};
+    const Floats q = RowOf(kRows * width, 0.4f);
+    Floats whole(kRows * width);
+    const SequenceRows all = {.row_begin = 0, .row_count = kRows, .pages = pages};
+    kernels.Attention(*workers_[0], shape, q.data(), width, {&all, 1}, kv, whole.data(), nullptr);
+    for (const int64_t chunk : {1, 5, 16, 64}) {
+      Floats out(kRows * width);
+      for (int64_t first = 0; first < kRows; first += chunk) {
+        const SequenceRows part = {.row_begin = first,
+                                   .row_count = std::min(chunk, kRows - first),
+                                   .first_position = first,
+                                   .pages = pages};
+        kernels.Attention(*workers_[1], shape, q.data(), width, {&part, 1}, kv, out.data(),
+                          nullptr);
+      }
+      EXPECT_EQ(std::memcmp(out.data(), whole.data(), out.size() * sizeof(float)), 0) << chunk;
     }
-    EXPECT_EQ(std::memcmp(out.data(), whole.data(), out.size() * sizeof(float)), 0) << chunk;
-  }
+  });
 }
 
 TEST_F(RowIndependenceTest, FloatingPointStateOfTheCaller) {
-  const ProductCase c = {.m = 5, .n = 9, .k = 600};
-  const ProbeSeed seed = {.seed = 3, .data = ProbeData::kEdges};
-  const OpOutputs expected = ProbeMatMul(*avx2_, *workers_[0], c, seed);
-  const unsigned before = _mm_getcsr();
-  for (const unsigned state : {0x1f80u, 0x9fc0u, 0x7f80u}) {  // plain, DAZ|FTZ, rounding to zero
-    _mm_setcsr(state);
-    const OpOutputs actual = ProbeMatMul(*avx2_, *workers_[0], c, seed);
-    const unsigned after = _mm_getcsr();
-    _mm_setcsr(before);
-    EXPECT_EQ(after & ~0x3fu, state & ~0x3fu);  // without the sticky exception flags
-    EXPECT_TRUE(SameBits(actual, expected));
-  }
+  ForEachFp32Backend([&](const Kernels& kernels) {
+    const ProductCase c = {.m = 5, .n = 9, .k = 600};
+    const ProbeSeed seed = {.seed = 3, .data = ProbeData::kEdges};
+    const OpOutputs expected = ProbeMatMul(kernels, *workers_[0], c, seed);
+    const unsigned before = _mm_getcsr();
+    for (const unsigned state : {0x1f80u, 0x9fc0u, 0x7f80u}) {  // plain, DAZ|FTZ, rounding to zero
+      _mm_setcsr(state);
+      const OpOutputs actual = ProbeMatMul(kernels, *workers_[0], c, seed);
+      const unsigned after = _mm_getcsr();
+      _mm_setcsr(before);
+      EXPECT_EQ(after & ~0x3fu, state & ~0x3fu);  // without the sticky exception flags
+      EXPECT_TRUE(SameBits(actual, expected));
+    }
+  });
 }
 
 }  // namespace

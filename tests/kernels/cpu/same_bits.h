@@ -3,15 +3,16 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <string_view>
 #include <vector>
 
 #include "core/device/worker_set.h"
 #include "gtest/gtest.h"
-#include "kernels/cpu/avx2_kernels.h"
 #include "kernels/kernels.h"
 #include "kernels/op_probe.h"
-#include "kernels/select.h"
+#include "kernels/serial.h"
+#include "tests/kernels/cpu/backends_under_test.h"
 
 namespace lockstep::kernels {
 
@@ -34,15 +35,12 @@ inline testing::AssertionResult SameBits(const OpOutputs& actual, const OpOutput
   return testing::AssertionSuccess();
 }
 
-// A test of the AVX2 kernels against the reference, skipped by name where the CPU lacks them.
-class Avx2Test : public testing::Test {
+// A test of the backends that it is linked with (backends_under_test.h) against the reference.
+class BackendTest : public testing::Test {
  public:
   void SetUp() override {
-    if (!CpuSupports(InstructionSet::kAvx2)) GTEST_SKIP() << "cpu lacks avx2";
-    reference_ = CreateReferenceKernels();
-    avx2_ = CreateAvx2Kernels();
-    bf16_reference_ = CreateReferenceKernels(Profile::kBf16);
-    bf16_avx2_ = CreateAvx2Kernels(Profile::kBf16);
+    backends_ = BackendsUnderTest();
+    ASSERT_FALSE(backends_.empty());
     for (const int threads : {1, 2, 3}) {
       auto workers = WorkerSet::Create(threads);
       ASSERT_TRUE(workers.ok()) << workers.status();
@@ -54,43 +52,52 @@ class Avx2Test : public testing::Test {
   template <typename Case>
   using Probe = OpOutputs (*)(const Kernels&, Parallel&, const Case&, ProbeSeed);
 
-  // One operation on one case: the reference, then AVX2 on 1, 2 and 3 threads, on plain data and on
-  // edge values, in both profiles. The reference runs again in between, so that state left behind
-  // by either would show.
+  // One operation on one case, on plain data and on edge values: the reference of both profiles,
+  // and every backend with its profile's on 1, 2 and 3 threads.
   template <typename Case>
   void ExpectReferenceBits(Probe<Case> probe, const Case& c, uint64_t seed = 1) {
-    {
-      SCOPED_TRACE("fp32");
-      ExpectSameBits(probe, c, seed, *reference_, *avx2_);
+    for (const Profile profile : {Profile::kFp32, Profile::kBf16}) {
+      const std::unique_ptr<Kernels> reference = CreateReferenceKernels(profile);
+      for (const ProbeData data : {ProbeData::kPlain, ProbeData::kEdges}) {
+        const ProbeSeed s = {.seed = seed, .data = data};
+        SCOPED_TRACE(std::string(profile == Profile::kFp32 ? "fp32" : "bf16") +
+                     (data == ProbeData::kPlain ? ", plain data" : ", edge values"));
+        ExpectSameBits(probe, c, s, *reference);
+      }
     }
-    SCOPED_TRACE("bf16");
-    ExpectSameBits(probe, c, seed, *bf16_reference_, *bf16_avx2_);
   }
 
-  std::unique_ptr<Kernels> reference_;
-  std::unique_ptr<Kernels> avx2_;
-  std::unique_ptr<Kernels> bf16_reference_;
-  std::unique_ptr<Kernels> bf16_avx2_;
+  // Calls body(backend) for each one of profile fp32.
+  template <typename Body>
+  void ForEachFp32Backend(Body body) {
+    for (const auto& backend : backends_) {
+      if (backend->profile() != Profile::kFp32) continue;
+      SCOPED_TRACE(std::string(backend->name()));
+      body(*backend);
+    }
+  }
+
   std::vector<std::unique_ptr<WorkerSet>> workers_;
 
  private:
   template <typename Case>
-  void ExpectSameBits(Probe<Case> probe, const Case& c, uint64_t seed, const Kernels& reference,
-                      const Kernels& avx2) {
+  void ExpectSameBits(Probe<Case> probe, const Case& c, ProbeSeed s, const Kernels& reference) {
     Serial serial;
-    for (const ProbeData data : {ProbeData::kPlain, ProbeData::kEdges}) {
-      const ProbeSeed s = {.seed = seed, .data = data};
-      SCOPED_TRACE(data == ProbeData::kPlain ? "plain data" : "edge values");
-      const OpOutputs expected = probe(reference, serial, c, s);
+    const OpOutputs expected = probe(reference, serial, c, s);
+    for (const auto& backend : backends_) {
+      if (backend->profile() != reference.profile()) continue;
       for (const auto& workers : workers_) {
-        EXPECT_TRUE(SameBits(probe(avx2, *workers, c, s), expected))
-            << workers->thread_count() << " threads";
-      }
-      if (data == ProbeData::kEdges) {
-        EXPECT_TRUE(SameBits(probe(reference, serial, c, s), expected)) << "reference again";
+        EXPECT_TRUE(SameBits(probe(*backend, *workers, c, s), expected))
+            << backend->name() << ", " << workers->thread_count() << " threads";
       }
     }
+    // State left behind by a backend would show.
+    if (s.data == ProbeData::kEdges) {
+      EXPECT_TRUE(SameBits(probe(reference, serial, c, s), expected)) << "reference again";
+    }
   }
+
+  std::vector<std::unique_ptr<Kernels>> backends_;
 };
 
 }  // namespace lockstep::kernels

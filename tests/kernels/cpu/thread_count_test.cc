@@ -9,7 +9,7 @@
 namespace lockstep::kernels {
 namespace {
 
-class ThreadCountTest : public Avx2Test {};
+class ThreadCountTest : public BackendTest {};
 
 TEST_F(ThreadCountTest, Products) {
   const ProductCase c = {.m = 130, .n = 300, .k = 70};

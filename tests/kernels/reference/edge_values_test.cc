@@ -14,6 +14,7 @@
 #include "gtest/gtest.h"
 #include "kernels/fp_environment.h"
 #include "kernels/kernels.h"
+#include "kernels/serial.h"
 #include "tests/kernels/reference/op_check.h"
 
 namespace lockstep::kernels {
@@ -24,11 +25,12 @@ constexpr uint32_t kCanonicalNaN = 0x7fc00000;
 constexpr float kDenormal = 0x1p-130f;
 const float kOtherNaN = std::bit_cast<float>(uint32_t{0xffd00001});
 
-class EdgeValues : public testing::Test {
+// The same in both profiles: the values below are numbers in bf16 too.
+class EdgeValues : public testing::TestWithParam<Profile> {
  protected:
   // x . w of width k = x.size() for one output.
   float Product(const std::vector<float>& x, const std::vector<float>& w) {
-    std::vector<float> panels(PackedBytes(Profile::kFp32, 1, x.size()) / sizeof(float));
+    std::vector<float> panels(PackedBytes(GetParam(), 1, x.size()) / sizeof(float));
     kernels_->Pack(serial_, w.data(), 1, x.size(), panels.data());
     float y = 1;
     kernels_->MatMul(serial_, x.data(), 1,
@@ -46,7 +48,7 @@ class EdgeValues : public testing::Test {
     return s;
   }
 
-  const std::unique_ptr<Kernels> kernels_ = CreateReferenceKernels();
+  const std::unique_ptr<Kernels> kernels_ = CreateReferenceKernels(GetParam());
   Serial serial_;
 };
 
@@ -65,7 +67,7 @@ TEST(FpEnvironmentTest, IsSetWhileItLivesAndRestoredAfter) {
   EXPECT_NE(tiny * 0x1p-30f, 0.0f) << "negative control: the default keeps denormals";
 }
 
-TEST_F(EdgeValues, OperationsOverrideTheCallersRounding) {
+TEST_P(EdgeValues, OperationsOverrideTheCallersRounding) {
   const std::vector<float> x = {1.0f, 0x1p-30f}, w = {1.0f, 1.0f};
   const unsigned before = _mm_getcsr();
   _mm_setcsr((before & ~0x6000u) | 0x4000u);  // towards +inf
@@ -76,7 +78,7 @@ TEST_F(EdgeValues, OperationsOverrideTheCallersRounding) {
   EXPECT_EQ(after & 0x6000u, 0x4000u) << "the caller's mode is put back";
 }
 
-TEST_F(EdgeValues, MinusZeroNeverLeavesASum) {
+TEST_P(EdgeValues, MinusZeroNeverLeavesASum) {
   EXPECT_EQ(Bits(Product({-0.0f}, {1.0f})), Bits(0.0f));
   EXPECT_EQ(Bits(Product({0.0f}, {-1.0f})), Bits(0.0f));
   // A flushed chain has the sign of what was lost.
@@ -90,13 +92,13 @@ TEST_F(EdgeValues, MinusZeroNeverLeavesASum) {
   EXPECT_EQ(Bits(y[0]), Bits(0.0f));
 }
 
-TEST_F(EdgeValues, DenormalsReadAsZero) {
+TEST_P(EdgeValues, DenormalsReadAsZero) {
   EXPECT_EQ(Bits(Product({kDenormal}, {0x1p100f})), Bits(0.0f));
   EXPECT_EQ(Bits(Product({0x1p-100f}, {0x1p-26f})), Bits(0x1p-126f)) << "the smallest survivor";
   EXPECT_EQ(Bits(Product({0x1p-100f}, {0x1p-27f})), Bits(0.0f));
 }
 
-TEST_F(EdgeValues, NaNsBecomeTheOneNaN) {
+TEST_P(EdgeValues, NaNsBecomeTheOneNaN) {
   EXPECT_EQ(Bits(Product({kOtherNaN}, {1.0f})), kCanonicalNaN);
   EXPECT_EQ(Bits(Product({kInf, -kInf}, {1.0f, 1.0f})), kCanonicalNaN);
   EXPECT_EQ(Bits(Product({kInf}, {0.0f})), kCanonicalNaN);
@@ -106,7 +108,7 @@ TEST_F(EdgeValues, NaNsBecomeTheOneNaN) {
   EXPECT_EQ(Bits(y[0]), kCanonicalNaN);
 }
 
-TEST_F(EdgeValues, SiluIsFiniteAtExtremes) {
+TEST_P(EdgeValues, SiluIsFiniteAtExtremes) {
   const std::vector<float> gates = {-100.0f, 100.0f, -3e38f, 3e38f, -88.8f, 0.0f};
   for (const float gate : gates) {
     const std::vector<float> gate_up = {gate, 0.5f};
@@ -122,7 +124,7 @@ TEST_F(EdgeValues, SiluIsFiniteAtExtremes) {
   }
 }
 
-TEST_F(EdgeValues, OneElementRowsHaveLogProbZero) {
+TEST_P(EdgeValues, OneElementRowsHaveLogProbZero) {
   for (const float logit : {-37.25f, 0.0f, -0.0f, 3e38f, 1e-3f}) {
     for (const float temperature : {1.0f, 0.7f}) {
       const Statistics s = LogProb({logit}, 0, temperature);
@@ -133,14 +135,14 @@ TEST_F(EdgeValues, OneElementRowsHaveLogProbZero) {
   }
 }
 
-TEST_F(EdgeValues, MinusInfinityLogitsHaveProbabilityZero) {
+TEST_P(EdgeValues, MinusInfinityLogitsHaveProbabilityZero) {
   const Statistics s = LogProb({1.0f, -kInf, 1.0f, -kInf}, 0);
   EXPECT_NEAR(s.log_prob, -std::log(2.0), 1e-7);
   EXPECT_NEAR(s.entropy, std::log(2.0), 1e-6);
   EXPECT_EQ(LogProb({1.0f, -kInf}, 1).log_prob, -kInf);
 }
 
-TEST_F(EdgeValues, AWholeBlockOfMinusInfinityAddsNothing) {
+TEST_P(EdgeValues, AWholeBlockOfMinusInfinityAddsNothing) {
   std::vector<float> logits(3000, -kInf);
   logits[1500] = 2.0f;  // the first and the last block of 1,024 are empty
   const Statistics s = LogProb(logits, 1500);
@@ -148,7 +150,7 @@ TEST_F(EdgeValues, AWholeBlockOfMinusInfinityAddsNothing) {
   EXPECT_EQ(Bits(s.entropy), Bits(0.0f));
 }
 
-TEST_F(EdgeValues, HopelessRowsAreNaN) {
+TEST_P(EdgeValues, HopelessRowsAreNaN) {
   for (const std::vector<float>& logits :
        {std::vector<float>{-kInf, -kInf}, {0.0f, kOtherNaN}, {0.0f, kInf}}) {
     const Statistics s = LogProb(logits, 0);
@@ -160,7 +162,7 @@ TEST_F(EdgeValues, HopelessRowsAreNaN) {
   EXPECT_FALSE(std::isnan(LogProb({0.0f, 1.0f}, -1).log_sum_exp));
 }
 
-TEST_F(EdgeValues, ACoefficientOfZeroGivesZeros) {
+TEST_P(EdgeValues, ACoefficientOfZeroGivesZeros) {
   std::vector<float> logits = {kOtherNaN, -kInf, 3.0f};
   const float temperature = 1.0f, log_sum_exp = kOtherNaN, coefficient = 0.0f;
   const int32_t target = 2;
@@ -168,6 +170,36 @@ TEST_F(EdgeValues, ACoefficientOfZeroGivesZeros) {
                             &coefficient);
   EXPECT_EQ(Bits(logits), Bits(std::vector<float>(3, 0.0f)));
 }
+
+INSTANTIATE_TEST_SUITE_P(Profiles, EdgeValues, testing::Values(Profile::kFp32, Profile::kBf16),
+                         [](const testing::TestParamInfo<Profile>& info) {
+                           return info.param == Profile::kFp32 ? "fp32" : "bf16";
+                         });
+
+// What enters a product is rounded first: both operands, by the rules of bf16_test.
+class Bf16EdgeValues : public EdgeValues {};
+
+TEST_P(Bf16EdgeValues, OperandsAreRoundedAsTheyEnter) {
+  constexpr float kLargest = std::numeric_limits<float>::max();
+  EXPECT_EQ(Product({kLargest}, {0x1p-10f}), kInf);
+  EXPECT_EQ(Product({0x1p-10f}, {-kLargest}), -kInf);
+  EXPECT_EQ(Bits(Product({kLargest}, {0.0f})), kCanonicalNaN) << "inf * 0";
+  EXPECT_EQ(Product({0x1.01p0f}, {1.0f}), 1.0f) << "a tie, to even";
+  EXPECT_EQ(Product({0x1.03p0f}, {1.0f}), 0x1.04p0f) << "a tie, to even";
+  EXPECT_EQ(Product({1.0f}, {0x1.010002p0f}), 0x1.02p0f);
+  // The largest denormal is a zero, not the smallest normal number, which is next to it.
+  EXPECT_EQ(Bits(Product({0x1.fffffcp-127f}, {0x1p100f})), Bits(0.0f));
+  EXPECT_EQ(Product({0x1p-126f}, {0x1p100f}), 0x1p-26f);
+}
+
+// An odd length is a pair with a zero: neither -0 nor NaN comes of it.
+TEST_P(Bf16EdgeValues, TheOddElementIsPairedWithNothing) {
+  EXPECT_EQ(Product({1.0f, 2.0f, 4.0f}, {1.0f, 1.0f, 1.0f}), 7.0f);
+  EXPECT_EQ(Product({1.0f, 1.0f, kInf}, {1.0f, 1.0f, 1.0f}), kInf);
+  EXPECT_EQ(Bits(Product({-0.0f, -0.0f, -0.0f}, {1.0f, 1.0f, 1.0f})), Bits(0.0f));
+}
+
+INSTANTIATE_TEST_SUITE_P(Profile, Bf16EdgeValues, testing::Values(Profile::kBf16));
 
 }  // namespace
 }  // namespace lockstep::kernels

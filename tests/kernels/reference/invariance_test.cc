@@ -10,6 +10,7 @@
 
 #include "gtest/gtest.h"
 #include "kernels/kernels.h"
+#include "kernels/serial.h"
 #include "tests/kernels/reference/op_check.h"
 #include "tests/kernels/reference/paged_kv.h"
 

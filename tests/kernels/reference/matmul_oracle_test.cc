@@ -13,6 +13,7 @@
 #include "gtest/gtest.h"
 #include "kernels/bf16.h"
 #include "kernels/kernels.h"
+#include "kernels/serial.h"
 #include "tests/kernels/reference/double_oracle.h"
 #include "tests/kernels/reference/op_check.h"
 

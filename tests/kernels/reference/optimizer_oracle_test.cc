@@ -11,6 +11,7 @@
 
 #include "gtest/gtest.h"
 #include "kernels/kernels.h"
+#include "kernels/serial.h"
 #include "tests/kernels/reference/double_oracle.h"
 #include "tests/kernels/reference/op_check.h"
 

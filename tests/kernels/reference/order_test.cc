@@ -12,6 +12,7 @@
 #include "kernels/bf16.h"
 #include "kernels/fp_environment.h"
 #include "kernels/kernels.h"
+#include "kernels/serial.h"
 #include "tests/kernels/reference/op_check.h"
 
 namespace lockstep::kernels {
