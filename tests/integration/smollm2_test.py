@@ -2,14 +2,16 @@
 
 Method: SmolLM2-135M-Instruct as tools/get_smollm2 makes it (which downloads it once): the stored greedy continuations of
 transformers in fp32, token for token; the server's own parity check over more than 2,000 sampled tokens in both profiles
-and on one to four stages; perplexity of one profile beside the other. `tools/test --long` runs it.
+and on one to four stages; two training steps on every instruction set; perplexity of one profile beside the other.
+`tools/test --long` runs it.
 """
 
 import json
 import re
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 
 import lockstep
@@ -69,6 +71,58 @@ def test_parity_of_2048_sampled_tokens(model: Path, profile: str, stages: int) -
         assert comparison.compared_tokens >= 2000, comparison
         assert comparison.mismatched_tokens == 0, comparison
     assert report.passed
+
+
+# Flags of /proc/cpuinfo that a set needs.
+CPU_FLAGS = {
+    "avx2": {"avx2", "fma"},
+    "avx512": {"avx512f", "fma"},
+    "avx512_bf16": {"avx512_bf16", "avx512bw", "avx512f", "fma"},
+}
+
+
+@pytest.fixture(scope="module")
+def state_after_two_steps(model: Path) -> Callable[[str, int], tuple[str, ...]]:
+    """Digests of weights and moments and the state's name after two on-policy steps in bf16."""
+
+    @cache
+    def run(instruction_set: str, stages: int) -> tuple[str, ...]:
+        codec = lockstep.TextCodec.from_directory(model)
+        prompt = codec.encode_chat([{"role": "user", "content": "Name three colours."}])
+        flags = {"profile": "bf16", "instruction_set": instruction_set, "stages": stages}
+        with serve(model, **flags) as client:
+            assert client.info().instruction_set == instruction_set
+            training = client.run("two-steps")
+            for seed in (1, 2):
+                samples = client.generate(
+                    prompt, num_samples=4, max_tokens=16, seed=seed, ignore_eos=True
+                ).samples
+                step = training.train_step(
+                    [
+                        lockstep.Datum.from_rollout(prompt, sample, advantage)
+                        for sample, advantage in zip(samples, (1.0, -1.0, 0.5, -0.5), strict=True)
+                    ],
+                    loss="ppo",
+                    adamw=lockstep.AdamW(learning_rate=1e-4),
+                )
+                assert step.metrics.compared_tokens == 64
+                assert step.metrics.mismatched_tokens == 0
+            info = client.info()
+        return info.weights_digest, info.moments_digest, info.weights.state_id
+
+    return run
+
+
+@pytest.mark.parametrize("stages", [1, 4])
+@pytest.mark.parametrize("instruction_set", CPU_FLAGS)
+def test_scalar_and_vectors_train_to_the_same_digest(
+    state_after_two_steps: Callable[[str, int], tuple[str, ...]], instruction_set: str, stages: int
+) -> None:
+    flags = re.search(r"^flags\s*: (.*)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
+    assert flags is not None
+    if not CPU_FLAGS[instruction_set] <= set(flags[1].split()):
+        pytest.skip(f"cpu lacks {instruction_set}")
+    assert state_after_two_steps(instruction_set, stages) == state_after_two_steps("scalar", 1)
 
 
 @pytest.mark.parametrize(("profile", "stages"), [("fp32", 1), ("bf16", 1), ("bf16", 2)])
