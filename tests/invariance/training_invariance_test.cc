@@ -85,7 +85,7 @@ std::vector<std::tuple<TrainingVariant, TinyFamily>> Cases() {
       if (family == TinyFamily::kTied || two_ends) cases.emplace_back(variant, family);
     }
     TrainingVariant bf16 = variant;
-    bf16.name += "_bf16";
+    bf16.name = "bf16_" + variant.name;
     bf16.config.profile = Profile::kBf16;
     cases.emplace_back(bf16, TinyFamily::kTied);
   }
