@@ -116,7 +116,7 @@ def evaluate(
     model.zero_grad()
     logits, log_probs = [], []
     begin = 0
-    for length in SEQUENCE_LENGTHS:
+    for length in data["sequence_lengths"].tolist():
         rows = slice(begin, begin + length)
         begin += length
         out = model(data["tokens"][rows].long()[None], use_cache=False).logits[0]

@@ -47,7 +47,7 @@ def prompts(tokenizer: transformers.PreTrainedTokenizerBase) -> list[tuple[str, 
 
 @torch.inference_mode()
 def greedy(model: transformers.PreTrainedModel, prompt: list[int]) -> dict[str, list]:
-    """Greedy continuation, one token at a time over transformers' own KV cache."""
+    """Greedy continuation of TOKENS tokens, one at a time over transformers' own KV cache."""
     result: dict[str, list] = {"tokens": [], "logprobs": [], "second_tokens": [], "logit_gaps": []}
     inputs = torch.tensor([prompt])
     cache = None

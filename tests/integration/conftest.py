@@ -11,7 +11,10 @@ from pathlib import Path
 import lockstep
 import pytest
 
-BINARY = Path(__file__).resolve().parents[2] / "bazel-bin" / "server" / "lockstep_server"
+# Its assertions show their values like those of a test file.
+pytest.register_assert_rewrite("model_checks")
+
+from model_checks import BINARY
 
 
 @pytest.fixture(scope="session")

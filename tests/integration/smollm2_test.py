@@ -9,17 +9,16 @@ and on one to four stages; two training steps on every instruction set; perplexi
 import json
 import re
 import subprocess
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
 import lockstep
 import numpy as np
 import pytest
+from model_checks import BINARY, check_greedy, check_parity, serve
 
 ROOT = Path(__file__).resolve().parents[2]
-BINARY = ROOT / "bazel-bin" / "server" / "lockstep_server"
 GOLDEN = ROOT / "tests" / "golden" / "smollm2_greedy.json"
 
 # A text of some length that every Debian has.
@@ -36,26 +35,12 @@ def model() -> Path:
     return Path(made.stdout.strip())
 
 
-@contextmanager
-def serve(model: Path, **flags: str | int) -> Iterator[lockstep.Client]:
-    with lockstep.LocalServer(BINARY, model, flags=flags) as server, server.client() as client:
-        yield client
-
-
 @pytest.mark.parametrize("stages", [1, 2])
 def test_greedy_continuations_are_those_of_transformers(model: Path, stages: int) -> None:
     continuations = json.loads(GOLDEN.read_text())["continuations"]
     assert len(continuations) == 5
     with serve(model, stages=stages) as client:
-        rollouts = client.generate_many(
-            [continuation["prompt_tokens"] for continuation in continuations],
-            sampling=lockstep.SamplingParams(temperature=0.0),
-            max_tokens=64,
-            ignore_eos=True,
-        )
-    for continuation, rollout in zip(continuations, rollouts, strict=True):
-        (sample,) = rollout.samples
-        assert sample.tokens.tolist() == continuation["tokens"]
+        check_greedy(client, continuations)
 
 
 @pytest.mark.parametrize(
@@ -63,14 +48,14 @@ def test_greedy_continuations_are_those_of_transformers(model: Path, stages: int
 )
 def test_parity_of_2048_sampled_tokens(model: Path, profile: str, stages: int) -> None:
     with serve(model, profile=profile, stages=stages) as client:
-        report = client.check_parity(num_prompts=16, num_samples=4, max_tokens=32, temperature=0.7)
-    assert report.weights.numerics_id == f"{profile}-v1-l1"
-    # Every path looks at every sampled token; one that ended early would have fewer.
-    assert report.comparisons
-    for comparison in report.comparisons:
-        assert comparison.compared_tokens >= 2000, comparison
-        assert comparison.mismatched_tokens == 0, comparison
-    assert report.passed
+        check_parity(
+            client,
+            f"{profile}-v1-l1",
+            num_prompts=16,
+            num_samples=4,
+            max_tokens=32,
+            temperature=0.7,
+        )
 
 
 # Flags of /proc/cpuinfo that a set needs.
