@@ -1,7 +1,6 @@
 #include "core/model/optimizer_state.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "core/base/check.h"
 
@@ -18,12 +17,6 @@ int64_t TotalSize(const std::vector<ParamSpec>& params) {
 int64_t CanonicalSize(const ModelConfig& config) {
   const ParamSpec last = ModelParams(config).back();
   return last.canonical_begin + last.size();
-}
-
-Buffer<float> CopyOf(const float* values, int64_t size) {
-  Buffer<float> copy(size);
-  std::memcpy(copy.data(), values, static_cast<size_t>(size) * sizeof(float));
-  return copy;
 }
 
 }  // namespace
@@ -57,10 +50,14 @@ OptimizerState::OptimizerState(const ModelConfig& config, const StageRange& rang
 float* OptimizerState::master(int index) { return master_.data() + offsets_[index]; }
 float* OptimizerState::moment1(int index) { return moment1_.data() + offsets_[index]; }
 float* OptimizerState::moment2(int index) { return moment2_.data() + offsets_[index]; }
-float* OptimizerState::gradient(int index) { return gradient_.data() + offsets_[index]; }
+float* OptimizerState::gradient(int index) {
+  gradients_are_zero_ = false;
+  return gradient_.data() + offsets_[index];
+}
 
 float* OptimizerState::head_gradient() {
   LOCKSTEP_CHECK(range_.last) << "only the last stage has a head";
+  gradients_are_zero_ = false;
   return config_.tie_word_embeddings ? tied_head_gradient_.data() : gradient(head_);
 }
 
@@ -96,24 +93,37 @@ void OptimizerState::Apply(const kernels::Kernels& kernels, kernels::Parallel& p
 }
 
 void OptimizerState::ZeroGradients() {
+  if (gradients_are_zero_) return;
   std::fill_n(gradient_.data(), gradient_.size(), 0.0f);
   std::fill_n(tied_head_gradient_.data(), tied_head_gradient_.size(), 0.0f);
+  gradients_are_zero_ = true;
 }
 
 std::shared_ptr<const StageWeights> OptimizerState::MakeWeights(const kernels::Kernels& kernels,
                                                                 kernels::Parallel& parallel,
                                                                 uint64_t version) const {
+  auto weights = std::make_shared<StageWeights>();
+  weights->version = version;
+  weights->memory = Buffer<uint8_t>(StageWeightsBytes(config_, range_, kernels.profile()));
+  int64_t used = 0;
+  const auto take = [&](int64_t bytes) {
+    uint8_t* piece = weights->memory.data() + used;
+    used += bytes;
+    return piece;
+  };
   const auto pack = [&](int index, int64_t rows, int64_t cols) {
-    return PackedWeight(kernels, parallel, master_.data() + offsets_[index], rows, cols);
+    void* panels = take(PackedWeightBytes(kernels.profile(), rows, cols));
+    kernels.Pack(parallel, master_.data() + offsets_[index], rows, cols, panels);
+    return kernels::PackedMatrix{panels, rows, cols};
   };
   const auto copy = [&](int index, int64_t size) {
-    return CopyOf(master_.data() + offsets_[index], size);
+    auto* values = reinterpret_cast<float*>(take(VectorWeightBytes(size)));
+    std::copy_n(master_.data() + offsets_[index], size, values);
+    return absl::Span<const float>(values, static_cast<size_t>(size));
   };
   const int64_t hidden = config_.hidden_size;
   const LayerTensors& tensors = layer_tensors_;
 
-  auto weights = std::make_shared<StageWeights>();
-  weights->version = version;
   if (range_.first) weights->embedding = pack(embedding_, config_.vocab_size, hidden);
   for (int64_t i = 0; i < range_.layer_end - range_.layer_begin; ++i) {
     const int first = layer_index(i);
@@ -135,6 +145,7 @@ std::shared_ptr<const StageWeights> OptimizerState::MakeWeights(const kernels::K
     weights->head_is_embedding = head_ == embedding_ && range_.first;
     if (!weights->head_is_embedding) weights->head = pack(head_, config_.vocab_size, hidden);
   }
+  LOCKSTEP_CHECK_EQ(used, weights->memory.size());
   return weights;
 }
 

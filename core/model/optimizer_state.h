@@ -27,7 +27,8 @@ class OptimizerState {
   float* master(int index);
   float* moment1(int index);
   float* moment2(int index);
-  // The accumulator that the backward adds to. `+=` everywhere.
+  // The accumulator that the backward adds to. `+=` everywhere. This one and the next are asked for
+  // anew after ZeroGradients.
   float* gradient(int index);
   // The head's own accumulator [V, H]: the gradient of lm_head, kept apart from the embedding's
   // scatter when the two are tied, for every stage count.
@@ -93,6 +94,9 @@ class OptimizerState {
   Buffer<float> moment2_;
   Buffer<float> gradient_;
   Buffer<float> tied_head_gradient_;  // [V, H] on the last stage of a tied model, else empty
+  // Nobody was handed a gradient since they were last zeroed. Writing zeros over those of the start
+  // would make the kernel back them with memory.
+  bool gradients_are_zero_ = true;
 };
 
 }  // namespace lockstep
