@@ -23,6 +23,8 @@ class OptimizerState {
 
   const std::vector<ParamSpec>& params() const { return params_; }
 
+  // All masters, tensor behind tensor as in params().
+  float* masters() { return master_.data(); }
   // [size of params()[index]], row-major.
   float* master(int index);
   float* moment1(int index);
