@@ -165,13 +165,15 @@ kernels::Digest128 OptimizerState::DigestOf(const kernels::Kernels& kernels,
                                             kernels::Parallel& parallel,
                                             const Buffer<float>& values,
                                             int64_t index_begin) const {
-  kernels::Digest128 digest;
-  for (int i = 0; i < static_cast<int>(params_.size()); ++i) {
-    if (IsTiedCopy(i)) continue;
-    digest += kernels.Digest(parallel, values.data() + offsets_[i], params_[i].size(),
-                             static_cast<uint64_t>(params_[i].canonical_begin + index_begin));
-  }
-  return digest;
+  // One call, so that the threads meet once: all but a tied copy follow each other in canonical
+  // order too.
+  const size_t first = IsTiedCopy(0) ? 1 : 0;
+  const ParamSpec& begin = params_[first];
+  const ParamSpec& last = params_.back();
+  const int64_t size = values.size() - offsets_[first];
+  LOCKSTEP_CHECK_EQ(last.canonical_begin + last.size() - begin.canonical_begin, size);
+  return kernels.Digest(parallel, values.data() + offsets_[first], size,
+                        static_cast<uint64_t>(begin.canonical_begin + index_begin));
 }
 
 }  // namespace lockstep

@@ -8,8 +8,8 @@
 
 namespace lockstep::kernels::cpu {
 
-// Sum over i of MixElement(x[i], first_index + i). 64-bit integers only, so one body, compiled for
-// the baseline, serves every instruction set.
+// Sum over i of MixElement(x[i], first_index + i). Integers only, so one body serves every
+// instruction set. REQUIRES: the CPU has AVX2, as every kernel of this folder does.
 Digest128 DigestElements(Parallel& parallel, const float* x, int64_t n, uint64_t first_index);
 
 }  // namespace lockstep::kernels::cpu
