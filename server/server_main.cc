@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "core/engine/engine.h"
@@ -18,6 +19,7 @@
 #include "server/command_line.h"
 #include "server/grpc_server.h"
 #include "server/port_file.h"
+#include "server/resident_memory.h"
 #include "server/server_info.h"
 #include "server/settings.h"
 #include "server/stop_signals.h"
@@ -71,12 +73,23 @@ int InitTinyModel(const CommandLine& command_line) {
   return EXIT_SUCCESS;
 }
 
+// "; resident 0.82 GiB, at most 0.83 so far", empty where the system does not say.
+std::string DescribeResident() {
+  const absl::StatusOr<ResidentMemory> memory = ReadResidentMemory();
+  if (!memory.ok()) return "";
+  constexpr double kGib = int64_t{1} << 30;
+  return absl::StrFormat("; resident %.2f GiB, at most %.2f so far",
+                         static_cast<double>(memory->now_bytes) / kGib,
+                         static_cast<double>(memory->peak_bytes) / kGib);
+}
+
 void AnnounceReady(const GrpcServer& server, const EngineInfo& info) {
   if (!info.instruction_set_note.empty()) LOG(WARNING) << info.instruction_set_note;
   std::cout << "lockstep_server " << kServerVersion << " ready on " << server.address().ToString()
             << ": " << info.model.architecture << ", " << info.parameter_count << " parameters, "
             << info.config.stages << " stage(s), " << info.instruction_set << ", "
-            << info.weights.numerics_id << "\nmemory: " << Describe(info.memory) << std::endl;
+            << info.weights.numerics_id << "\nmemory: " << Describe(info.memory)
+            << DescribeResident() << std::endl;
 }
 
 int Serve(const Settings& settings, const EngineHooks& hooks, StopSignals& signals) {

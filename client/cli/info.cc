@@ -73,7 +73,8 @@ int RunInfo(const Arguments& arguments, const Surroundings& surroundings) {
   const auto gib = [](int64_t bytes) { return static_cast<double>(bytes) / (int64_t{1} << 30); };
   const v1::MemoryPlan& memory = info->memory();
   out << absl::StrFormat(
-      "memory         %.2f GiB from the start: optimizer state %.2f, weights %.2f, KV pages %.2f\n",
+      "memory         %.2f GiB reserved at start: optimizer state %.2f, weights %.2f, KV pages "
+      "%.2f\n",
       gib(memory.at_start()), gib(memory.masters() + memory.moments() + memory.gradients()),
       gib(memory.weights()), gib(memory.kv_pages()));
   out << "settings\n";

@@ -1,14 +1,14 @@
 #ifndef LOCKSTEP_CORE_DEVICE_BUFFER_H_
 #define LOCKSTEP_CORE_DEVICE_BUFFER_H_
 
+#include <cstddef>
 #include <cstdint>
-#include <cstdlib>
-#include <cstring>
 #include <memory>
 #include <type_traits>
 #include <utility>
 
 #include "core/base/check.h"
+#include "core/device/zeroed_memory.h"
 
 namespace lockstep {
 
@@ -26,11 +26,7 @@ class Buffer {
   explicit Buffer(int64_t size) : size_(size) {
     LOCKSTEP_CHECK_GE(size, 0);
     if (size == 0) return;
-    const size_t bytes =
-        (static_cast<size_t>(size) * sizeof(T) + kAlignment - 1) / kAlignment * kAlignment;
-    data_.reset(static_cast<T*>(std::aligned_alloc(kAlignment, bytes)));
-    LOCKSTEP_CHECK(data_ != nullptr) << "out of memory allocating " << bytes << " bytes";
-    std::memset(data_.get(), 0, bytes);
+    data_ = std::unique_ptr<T, Free>(static_cast<T*>(AllocateZeroed(bytes())), Free{bytes()});
   }
   Buffer(Buffer&& other) noexcept
       : data_(std::move(other.data_)), size_(std::exchange(other.size_, 0)) {}
@@ -54,10 +50,11 @@ class Buffer {
   }
 
  private:
-  static constexpr size_t kAlignment = 64;
   struct Free {
-    void operator()(T* p) const { std::free(p); }
+    size_t bytes = 0;
+    void operator()(T* p) const { FreeZeroed(p, bytes); }
   };
+  size_t bytes() const { return static_cast<size_t>(size_) * sizeof(T); }
 
   std::unique_ptr<T, Free> data_;
   int64_t size_ = 0;

@@ -6,6 +6,7 @@
 #include "core/model/forward.h"
 #include "core/model/head.h"
 #include "core/model/param_spec.h"
+#include "core/model/stage_weights.h"
 #include "core/train/micro_batches.h"
 #include "kernels/shapes.h"
 
@@ -13,26 +14,6 @@ namespace lockstep {
 namespace {
 
 constexpr int64_t kFloatBytes = sizeof(float);
-
-// Compute weights of one stage: matrices packed, vectors as they are.
-int64_t PackedBytesOf(const ModelConfig& model, const StageRange& range, kernels::Profile profile) {
-  const auto packed = [profile](int64_t n, int64_t k) {
-    return kernels::PackedBytes(profile, n, k);
-  };
-  const int64_t hidden = model.hidden_size;
-  int64_t vectors = 2 * hidden;
-  if (model.qkv_bias) vectors += model.qkv_width();
-  if (model.qk_norm) vectors += 2 * model.head_dim;
-  const int64_t layer = packed(model.qkv_width(), hidden) + packed(hidden, model.q_width()) +
-                        packed(2 * model.intermediate_size, hidden) +
-                        packed(hidden, model.intermediate_size) + vectors * kFloatBytes;
-  int64_t bytes = (range.layer_end - range.layer_begin) * layer;
-  const bool shared = model.tie_word_embeddings && range.first;
-  if (range.first) bytes += packed(model.vocab_size, hidden);
-  if (range.last) bytes += hidden * kFloatBytes;
-  if (range.last && !shared) bytes += packed(model.vocab_size, hidden);
-  return bytes;
-}
 
 // What a stage keeps of one training micro-batch from its forward to its backward: activations,
 // K and V, and the hidden states that come in or go out.
@@ -65,7 +46,7 @@ MemoryPlan PlanMemory(const EngineConfig& config, const ModelConfig& model) {
     if (range.last && model.tie_word_embeddings) {
       plan.gradients += model.vocab_size * model.hidden_size * kFloatBytes;
     }
-    plan.weights += PackedBytesOf(model, range, config.profile);
+    plan.weights += StageWeightsBytes(model, range, config.profile);
     plan.rope_tables += model.context_length_max * model.head_dim * kFloatBytes;
     if (range.last) {
       plan.head = kHeadRows * (model.vocab_size + 3 * model.hidden_size) * kFloatBytes;
@@ -87,7 +68,8 @@ MemoryPlan PlanMemory(const EngineConfig& config, const ModelConfig& model) {
 std::string Describe(const MemoryPlan& plan) {
   const auto gib = [](int64_t bytes) { return static_cast<double>(bytes) / (int64_t{1} << 30); };
   return absl::StrFormat(
-      "%.2f GiB from the start (masters %.2f, moments %.2f, gradients %.2f, weights %.2f, KV pages "
+      "%.2f GiB reserved at start (masters %.2f, moments %.2f, gradients %.2f, weights %.2f, KV "
+      "pages "
       "%.2f, RoPE tables %.2f, head %.2f), %.2f with a step of generation, %.2f while training on "
       "micro-batches of %d rows",
       gib(plan.at_start()), gib(plan.masters), gib(plan.moments), gib(plan.gradients),

@@ -17,7 +17,9 @@ namespace lockstep {
 // Bytes, over all stages; P is the number of parameters, a tied embedding counted on both ends of a
 // pipeline.
 struct MemoryPlan {
-  // From the start.
+  // Reserved from the start. Masters and weights are filled then; the rest takes up memory as it is
+  // first used (core/device/zeroed_memory.h): moments and gradients by the first training call, KV
+  // pages by the sequences that get them.
   int64_t masters = 0;      // 4 P
   int64_t moments = 0;      // 8 P
   int64_t gradients = 0;    // 4 P, and 4 V H for the head's own of a tied model
@@ -45,7 +47,7 @@ int64_t KvPageBytes(const EngineConfig& config, const ModelConfig& model);
 // REQUIRES: `config` is resolved.
 MemoryPlan PlanMemory(const EngineConfig& config, const ModelConfig& model);
 
-// "1.91 GiB from the start (masters 0.50, moments 1.00, ...), ...".
+// "1.91 GiB reserved at start (masters 0.50, moments 1.00, ...), ...".
 std::string Describe(const MemoryPlan& plan);
 
 }  // namespace lockstep

@@ -30,8 +30,8 @@ int64_t DefaultPageCount(const EngineConfig& config, const ModelConfig& model) {
   return std::max(per_sequence, std::min(wanted, kDefaultKvBytesMax / KvPageBytes(config, model)));
 }
 
-// Weights, optimizer state and pages are all allocated at start, where running out of memory would
-// end the process.
+// Weights, optimizer state and pages are all reserved at start and take up memory as they are first
+// used, where running out of it would end the process.
 absl::Status CheckFitsMemory(const EngineConfig& config, const ModelConfig& model) {
   const int64_t memory =
       int64_t{sysconf(_SC_PHYS_PAGES)} * static_cast<int64_t>(sysconf(_SC_PAGE_SIZE));

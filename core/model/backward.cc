@@ -63,13 +63,12 @@ void BackwardLayer(const StageContext& context, const LayerWeights& weights,
 
   op.MatMulBackwardWeight(parallel, dhidden, a.activated.data(), datum_begins, hidden,
                           c.intermediate_size, dw.down);
-  op.MatMulBackwardInput(parallel, dhidden, rows, weights.down.matrix(), d.activated.data());
+  op.MatMulBackwardInput(parallel, dhidden, rows, weights.down, d.activated.data());
   op.SiluMulBackward(parallel, a.gate_up.data(), d.activated.data(), rows, c.intermediate_size,
                      d.gate_up.data());
   op.MatMulBackwardWeight(parallel, d.gate_up.data(), a.normed2.data(), datum_begins,
                           2 * c.intermediate_size, hidden, dw.gate_up);
-  op.MatMulBackwardInput(parallel, d.gate_up.data(), rows, weights.gate_up.matrix(),
-                         d.normed.data());
+  op.MatMulBackwardInput(parallel, d.gate_up.data(), rows, weights.gate_up, d.normed.data());
   op.RmsNormBackward(parallel, a.residual.data(), weights.post_attention_norm.data(),
                      a.inverse_rms2.data(), d.normed.data(), datum_begins, hidden, d.branch.data(),
                      dw.post_attention_norm);
@@ -77,8 +76,7 @@ void BackwardLayer(const StageContext& context, const LayerWeights& weights,
 
   op.MatMulBackwardWeight(parallel, dhidden, a.attention.data(), datum_begins, hidden, c.q_width(),
                           dw.attention_out);
-  op.MatMulBackwardInput(parallel, dhidden, rows, weights.attention_out.matrix(),
-                         d.attention.data());
+  op.MatMulBackwardInput(parallel, dhidden, rows, weights.attention_out, d.attention.data());
   op.AttentionBackward(parallel, ShapeOf(c), a.qkv.data(), stride, sequences, kv,
                        a.attention.data(), a.log_sum_exp.data(), d.attention.data(), d.qkv.data(),
                        stride);
@@ -97,7 +95,7 @@ void BackwardLayer(const StageContext& context, const LayerWeights& weights,
   }
   op.MatMulBackwardWeight(parallel, d.qkv.data(), a.normed1.data(), datum_begins, stride, hidden,
                           dw.qkv);
-  op.MatMulBackwardInput(parallel, d.qkv.data(), rows, weights.qkv.matrix(), d.normed.data());
+  op.MatMulBackwardInput(parallel, d.qkv.data(), rows, weights.qkv, d.normed.data());
   op.RmsNormBackward(parallel, a.input.data(), weights.input_norm.data(), a.inverse_rms1.data(),
                      d.normed.data(), datum_begins, hidden, d.branch.data(), dw.input_norm);
   op.Add(parallel, dhidden, d.branch.data(), rows * hidden, dhidden);

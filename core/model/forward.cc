@@ -101,7 +101,7 @@ void ForwardLayer(const StageContext& context, const LayerWeights& weights, cons
 
   op.RmsNorm(parallel, a.input.data(), weights.input_norm.data(), rows, hidden, c.rms_norm_epsilon,
              a.normed1.data(), a.inverse_rms1.data());
-  op.MatMul(parallel, a.normed1.data(), rows, weights.qkv.matrix(), a.qkv.data());
+  op.MatMul(parallel, a.normed1.data(), rows, weights.qkv, a.qkv.data());
   if (c.qkv_bias) op.AddBias(parallel, weights.qkv_bias.data(), rows, stride, a.qkv.data());
   if (c.qk_norm) {
     op.HeadNorm(parallel, a.qkv.data(), stride, weights.query_norm.data(), rows, c.head_count,
@@ -114,14 +114,14 @@ void ForwardLayer(const StageContext& context, const LayerWeights& weights, cons
   op.StoreKv(parallel, k, v, stride, sequences, kv);
   op.Attention(parallel, ShapeOf(c), a.qkv.data(), stride, sequences, kv, a.attention.data(),
                a.log_sum_exp.data());
-  op.MatMul(parallel, a.attention.data(), rows, weights.attention_out.matrix(), a.projected.data());
+  op.MatMul(parallel, a.attention.data(), rows, weights.attention_out, a.projected.data());
   op.Add(parallel, a.input.data(), a.projected.data(), rows * hidden, a.residual.data());
 
   op.RmsNorm(parallel, a.residual.data(), weights.post_attention_norm.data(), rows, hidden,
              c.rms_norm_epsilon, a.normed2.data(), a.inverse_rms2.data());
-  op.MatMul(parallel, a.normed2.data(), rows, weights.gate_up.matrix(), a.gate_up.data());
+  op.MatMul(parallel, a.normed2.data(), rows, weights.gate_up, a.gate_up.data());
   op.SiluMul(parallel, a.gate_up.data(), rows, c.intermediate_size, a.activated.data());
-  op.MatMul(parallel, a.activated.data(), rows, weights.down.matrix(), a.projected.data());
+  op.MatMul(parallel, a.activated.data(), rows, weights.down, a.projected.data());
   op.Add(parallel, a.residual.data(), a.projected.data(), rows * hidden, output);
 }
 
@@ -149,8 +149,7 @@ NonFiniteRows Forward(const StageContext& context, const WeightView& weights,
 
   float* input = activations.Layer(0).input.data();
   if (context.range.first) {
-    context.kernels->Embedding(*context.parallel, batch.tokens, weights.base->embedding.matrix(),
-                               input);
+    context.kernels->Embedding(*context.parallel, batch.tokens, weights.base->embedding, input);
   } else {
     std::memcpy(input, hidden, static_cast<size_t>(rows * config.hidden_size) * sizeof(float));
   }

@@ -1,5 +1,7 @@
 #include "core/model/hf_directory.h"
 
+#include <algorithm>
+#include <atomic>
 #include <bit>
 #include <cstring>
 #include <filesystem>
@@ -101,9 +103,56 @@ float FromF16(uint16_t bits) {
   return std::bit_cast<float>(sign | wide_exponent << 23 | mantissa << 13);
 }
 
-bool IsFinite(float value) {
+// Without a way out in the middle: what is read is finite, and all of it is looked at anyway.
+bool AreFinite(const float* values, int64_t count) {
   constexpr uint32_t kExponent = 0x7f800000;
-  return (std::bit_cast<uint32_t>(value) & kExponent) != kExponent;
+  uint32_t non_finite = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    non_finite |= (std::bit_cast<uint32_t>(values[i]) & kExponent) == kExponent ? 1 : 0;
+  }
+  return non_finite == 0;
+}
+
+// A tensor in a file, and where its elements go.
+struct Source {
+  const SafetensorsFile* file;
+  const SafetensorsEntry* entry;
+  int64_t begin;
+  int64_t end;
+};
+
+int64_t ElementBytes(const SafetensorsEntry& entry) { return entry.dtype == "F32" ? 4 : 2; }
+
+// Elements that are widened and then checked while they are in the first cache.
+constexpr int64_t kBlock = 4096;
+
+// `count` elements in F32, BF16 or F16, at most kBlock.
+void Widen(const std::string& dtype, const char* bytes, int64_t count, float* values) {
+  if (dtype == "F32") {
+    std::memcpy(values, bytes, static_cast<size_t>(4 * count));
+    return;
+  }
+  uint16_t halves[kBlock];  // the file's own may be unaligned
+  std::memcpy(halves, bytes, static_cast<size_t>(2 * count));
+  const bool bf16 = dtype == "BF16";
+  std::transform(halves, halves + count, values,
+                 [bf16](uint16_t half) { return bf16 ? kernels::WidenBf16(half) : FromF16(half); });
+}
+
+// values[first, last) of one tensor; whether all are finite.
+bool ReadPart(const Source& source, int64_t first, int64_t last, float* values) {
+  const int64_t element_bytes = ElementBytes(*source.entry);
+  const absl::Span<const char> bytes = source.entry->bytes.subspan(
+      (first - source.begin) * element_bytes, (last - first) * element_bytes);
+  bool finite = true;
+  for (int64_t begin = first; begin < last; begin += kBlock) {
+    const int64_t count = std::min(kBlock, last - begin);
+    Widen(source.entry->dtype, bytes.data() + (begin - first) * element_bytes, count,
+          values + begin);
+    finite = AreFinite(values + begin, count) && finite;
+  }
+  source.file->Forget(bytes);
+  return finite;
 }
 
 }  // namespace
@@ -201,30 +250,37 @@ absl::StatusOr<HfDirectory> HfDirectory::Open(const std::string& model_directory
   return HfDirectory(std::move(impl));
 }
 
-absl::Status HfDirectory::Read(const ParamSpec& spec, float* values) const {
-  const auto it = impl_->tensors.find(spec.name);
-  LOCKSTEP_CHECK(it != impl_->tensors.end()) << spec.name << " is not of the model that was opened";
-  const SafetensorsEntry& entry = *it->second.entry;
-  const int64_t size = spec.size();
-  if (entry.dtype == "F32") {
-    LOCKSTEP_CHECK_EQ(static_cast<int64_t>(entry.bytes.size()), size * 4);
-    std::memcpy(values, entry.bytes.data(), entry.bytes.size());
-  } else {
-    LOCKSTEP_CHECK_EQ(static_cast<int64_t>(entry.bytes.size()), size * 2);
-    const bool bf16 = entry.dtype == "BF16";
-    for (int64_t i = 0; i < size; ++i) {
-      uint16_t half = 0;
-      std::memcpy(&half, entry.bytes.data() + 2 * i, sizeof(half));
-      values[i] = bf16 ? kernels::WidenBf16(half) : FromF16(half);
-    }
+absl::Status HfDirectory::Read(kernels::Parallel& parallel, absl::Span<const ParamSpec> specs,
+                               float* values) const {
+  std::vector<Source> sources;
+  int64_t total = 0;
+  for (const ParamSpec& spec : specs) {
+    const auto it = impl_->tensors.find(spec.name);
+    LOCKSTEP_CHECK(it != impl_->tensors.end()) << spec.name << " is not of the opened model";
+    const SafetensorsEntry& entry = *it->second.entry;
+    LOCKSTEP_CHECK_EQ(static_cast<int64_t>(entry.bytes.size()), spec.size() * ElementBytes(entry));
+    sources.push_back({it->second.file, &entry, total, total + spec.size()});
+    total = sources.back().end;
   }
-  for (int64_t i = 0; i < size; ++i) {
-    if (!IsFinite(values[i])) {
-      return absl::DataLossError(absl::StrCat(it->second.file->path(), ": ", spec.name,
-                                              ": element ", i, " is not finite (", values[i], ")"));
+
+  // One range a thread over all tensors, so that they meet once and have the same to do.
+  std::atomic<bool> finite = true;
+  parallel.For((total + kBlock - 1) / kBlock, 1, [&](int64_t begin, int64_t end) {
+    const int64_t range_end = std::min(end * kBlock, total);
+    for (const Source& source : sources) {
+      const int64_t first = std::max(begin * kBlock, source.begin);
+      const int64_t last = std::min(range_end, source.end);
+      if (first < last && !ReadPart(source, first, last, values)) finite = false;
     }
-  }
-  return absl::OkStatus();
+  });
+  if (finite) return absl::OkStatus();
+  const int64_t bad =
+      std::find_if_not(values, values + total, [](float v) { return AreFinite(&v, 1); }) - values;
+  const auto in = std::find_if(sources.begin(), sources.end(),
+                               [bad](const Source& source) { return bad < source.end; });
+  return absl::DataLossError(
+      absl::StrCat(in->file->path(), ": ", specs[static_cast<size_t>(in - sources.begin())].name,
+                   ": element ", bad - in->begin, " is not finite (", values[bad], ")"));
 }
 
 HfDirectory::HfDirectory(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}

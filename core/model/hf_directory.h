@@ -10,6 +10,7 @@
 #include "absl/types/span.h"
 #include "core/model/model_config.h"
 #include "core/model/param_spec.h"
+#include "kernels/parallel.h"
 
 namespace lockstep {
 
@@ -23,9 +24,10 @@ class HfDirectory {
   static absl::StatusOr<HfDirectory> Open(const std::string& model_directory,
                                           const ModelConfig& config);
 
-  // Reads a tensor as fp32 (bf16 and f16 widen exactly) into values[spec.size()]. A non-finite
-  // weight is DATA_LOSS naming tensor and index.
-  absl::Status Read(const ParamSpec& spec, float* values) const;
+  // Reads tensors as fp32 (bf16 and f16 widen exactly) into `values`, one behind the other. A
+  // non-finite weight is DATA_LOSS naming the first one's tensor and index.
+  absl::Status Read(kernels::Parallel& parallel, absl::Span<const ParamSpec> specs,
+                    float* values) const;
 
   HfDirectory(HfDirectory&&) noexcept;
   HfDirectory& operator=(HfDirectory&&) noexcept;

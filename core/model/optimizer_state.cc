@@ -1,7 +1,6 @@
 #include "core/model/optimizer_state.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "core/base/check.h"
 
@@ -18,12 +17,6 @@ int64_t TotalSize(const std::vector<ParamSpec>& params) {
 int64_t CanonicalSize(const ModelConfig& config) {
   const ParamSpec last = ModelParams(config).back();
   return last.canonical_begin + last.size();
-}
-
-Buffer<float> CopyOf(const float* values, int64_t size) {
-  Buffer<float> copy(size);
-  std::memcpy(copy.data(), values, static_cast<size_t>(size) * sizeof(float));
-  return copy;
 }
 
 }  // namespace
@@ -55,12 +48,22 @@ OptimizerState::OptimizerState(const ModelConfig& config, const StageRange& rang
 }
 
 float* OptimizerState::master(int index) { return master_.data() + offsets_[index]; }
-float* OptimizerState::moment1(int index) { return moment1_.data() + offsets_[index]; }
-float* OptimizerState::moment2(int index) { return moment2_.data() + offsets_[index]; }
-float* OptimizerState::gradient(int index) { return gradient_.data() + offsets_[index]; }
+float* OptimizerState::moment1(int index) {
+  moments_are_zero_ = false;
+  return moment1_.data() + offsets_[index];
+}
+float* OptimizerState::moment2(int index) {
+  moments_are_zero_ = false;
+  return moment2_.data() + offsets_[index];
+}
+float* OptimizerState::gradient(int index) {
+  gradients_are_zero_ = false;
+  return gradient_.data() + offsets_[index];
+}
 
 float* OptimizerState::head_gradient() {
   LOCKSTEP_CHECK(range_.last) << "only the last stage has a head";
+  gradients_are_zero_ = false;
   return config_.tie_word_embeddings ? tied_head_gradient_.data() : gradient(head_);
 }
 
@@ -96,24 +99,37 @@ void OptimizerState::Apply(const kernels::Kernels& kernels, kernels::Parallel& p
 }
 
 void OptimizerState::ZeroGradients() {
+  if (gradients_are_zero_) return;
   std::fill_n(gradient_.data(), gradient_.size(), 0.0f);
   std::fill_n(tied_head_gradient_.data(), tied_head_gradient_.size(), 0.0f);
+  gradients_are_zero_ = true;
 }
 
 std::shared_ptr<const StageWeights> OptimizerState::MakeWeights(const kernels::Kernels& kernels,
                                                                 kernels::Parallel& parallel,
                                                                 uint64_t version) const {
+  auto weights = std::make_shared<StageWeights>();
+  weights->version = version;
+  weights->memory = Buffer<uint8_t>(StageWeightsBytes(config_, range_, kernels.profile()));
+  int64_t used = 0;
+  const auto take = [&](int64_t bytes) {
+    uint8_t* piece = weights->memory.data() + used;
+    used += bytes;
+    return piece;
+  };
   const auto pack = [&](int index, int64_t rows, int64_t cols) {
-    return PackedWeight(kernels, parallel, master_.data() + offsets_[index], rows, cols);
+    void* panels = take(PackedWeightBytes(kernels.profile(), rows, cols));
+    kernels.Pack(parallel, master_.data() + offsets_[index], rows, cols, panels);
+    return kernels::PackedMatrix{panels, rows, cols};
   };
   const auto copy = [&](int index, int64_t size) {
-    return CopyOf(master_.data() + offsets_[index], size);
+    auto* values = reinterpret_cast<float*>(take(VectorWeightBytes(size)));
+    std::copy_n(master_.data() + offsets_[index], size, values);
+    return absl::Span<const float>(values, static_cast<size_t>(size));
   };
   const int64_t hidden = config_.hidden_size;
   const LayerTensors& tensors = layer_tensors_;
 
-  auto weights = std::make_shared<StageWeights>();
-  weights->version = version;
   if (range_.first) weights->embedding = pack(embedding_, config_.vocab_size, hidden);
   for (int64_t i = 0; i < range_.layer_end - range_.layer_begin; ++i) {
     const int first = layer_index(i);
@@ -135,6 +151,7 @@ std::shared_ptr<const StageWeights> OptimizerState::MakeWeights(const kernels::K
     weights->head_is_embedding = head_ == embedding_ && range_.first;
     if (!weights->head_is_embedding) weights->head = pack(head_, config_.vocab_size, hidden);
   }
+  LOCKSTEP_CHECK_EQ(used, weights->memory.size());
   return weights;
 }
 
@@ -145,6 +162,7 @@ kernels::Digest128 OptimizerState::WeightsDigest(const kernels::Kernels& kernels
 
 kernels::Digest128 OptimizerState::MomentsDigest(const kernels::Kernels& kernels,
                                                  kernels::Parallel& parallel) const {
+  if (moments_are_zero_) return {};
   kernels::Digest128 digest = DigestOf(kernels, parallel, moment1_, 0);
   digest += DigestOf(kernels, parallel, moment2_, CanonicalSize(config_));
   return digest;
@@ -154,13 +172,15 @@ kernels::Digest128 OptimizerState::DigestOf(const kernels::Kernels& kernels,
                                             kernels::Parallel& parallel,
                                             const Buffer<float>& values,
                                             int64_t index_begin) const {
-  kernels::Digest128 digest;
-  for (int i = 0; i < static_cast<int>(params_.size()); ++i) {
-    if (IsTiedCopy(i)) continue;
-    digest += kernels.Digest(parallel, values.data() + offsets_[i], params_[i].size(),
-                             static_cast<uint64_t>(params_[i].canonical_begin + index_begin));
-  }
-  return digest;
+  // One call, so that the threads meet once: all but a tied copy follow each other in canonical
+  // order too.
+  const size_t first = IsTiedCopy(0) ? 1 : 0;
+  const ParamSpec& begin = params_[first];
+  const ParamSpec& last = params_.back();
+  const int64_t size = values.size() - offsets_[first];
+  LOCKSTEP_CHECK_EQ(last.canonical_begin + last.size() - begin.canonical_begin, size);
+  return kernels.Digest(parallel, values.data() + offsets_[first], size,
+                        static_cast<uint64_t>(begin.canonical_begin + index_begin));
 }
 
 }  // namespace lockstep

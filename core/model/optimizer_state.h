@@ -23,11 +23,14 @@ class OptimizerState {
 
   const std::vector<ParamSpec>& params() const { return params_; }
 
+  // All masters, tensor behind tensor as in params().
+  float* masters() { return master_.data(); }
   // [size of params()[index]], row-major.
   float* master(int index);
   float* moment1(int index);
   float* moment2(int index);
-  // The accumulator that the backward adds to. `+=` everywhere.
+  // The accumulator that the backward adds to. `+=` everywhere. This one and the next are asked for
+  // anew after ZeroGradients.
   float* gradient(int index);
   // The head's own accumulator [V, H]: the gradient of lm_head, kept apart from the embedding's
   // scatter when the two are tied, for every stage count.
@@ -93,6 +96,11 @@ class OptimizerState {
   Buffer<float> moment2_;
   Buffer<float> gradient_;
   Buffer<float> tied_head_gradient_;  // [V, H] on the last stage of a tied model, else empty
+  // Nobody was handed a gradient since they were last zeroed. Writing zeros over those of the start
+  // would make the kernel back them with memory.
+  bool gradients_are_zero_ = true;
+  // Nobody was handed a moment: their digest is that of zeros, which is 0.
+  bool moments_are_zero_ = true;
 };
 
 }  // namespace lockstep

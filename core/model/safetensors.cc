@@ -126,6 +126,15 @@ absl::StatusOr<SafetensorsFile> SafetensorsFile::Open(const std::string& path) {
   return file;
 }
 
+void SafetensorsFile::Forget(absl::Span<const char> bytes) const {
+  // Whole pages only: at the ends, others may still be reading.
+  const auto page = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));
+  const auto begin = reinterpret_cast<uintptr_t>(bytes.data());
+  const uintptr_t first = (begin + page - 1) / page * page;
+  const uintptr_t last = (begin + bytes.size()) / page * page;
+  if (first < last) (void)::madvise(reinterpret_cast<void*>(first), last - first, MADV_DONTNEED);
+}
+
 absl::Status SafetensorsFile::ReadHeader() {
   const int64_t file_bytes = data_.get_deleter().bytes;
   uint64_t header_bytes = 0;

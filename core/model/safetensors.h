@@ -36,6 +36,9 @@ class SafetensorsFile {
   // By name.
   const std::map<std::string, SafetensorsEntry>& entries() const { return entries_; }
   const std::string& path() const { return path_; }
+  // Takes bytes of an entry that were read out of this process's memory; whoever looks at them
+  // again reads them again. A mapped file is resident wherever it was looked at.
+  void Forget(absl::Span<const char> bytes) const;
 
   SafetensorsFile(SafetensorsFile&&) noexcept = default;
   SafetensorsFile& operator=(SafetensorsFile&&) noexcept = default;

@@ -1,23 +1,38 @@
 #include "core/model/stage_weights.h"
 
 namespace lockstep {
+namespace {
 
-PackedWeight::PackedWeight(const kernels::Kernels& kernels, kernels::Parallel& parallel,
-                           const float* rows, int64_t n, int64_t k)
-    : panels_(kernels::PackedBytes(kernels.profile(), n, k)), n_(n), k_(k) {
-  kernels.Pack(parallel, rows, n, k, panels_.data());
+constexpr int64_t kAlignment = 64;  // what kernels::PackedMatrix asks for
+
+int64_t Aligned(int64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+
+}  // namespace
+
+int64_t PackedWeightBytes(kernels::Profile profile, int64_t n, int64_t k) {
+  return Aligned(kernels::PackedBytes(profile, n, k));
 }
 
-int64_t StageWeights::bytes() const {
-  int64_t vectors = final_norm.size();
-  int64_t total = embedding.bytes() + head.bytes();
-  for (const LayerWeights& layer : layers) {
-    vectors += layer.input_norm.size() + layer.qkv_bias.size() + layer.query_norm.size() +
-               layer.key_norm.size() + layer.post_attention_norm.size();
-    total += layer.qkv.bytes() + layer.attention_out.bytes() + layer.gate_up.bytes() +
-             layer.down.bytes();
-  }
-  return total + vectors * static_cast<int64_t>(sizeof(float));
+int64_t VectorWeightBytes(int64_t size) {
+  return Aligned(size * static_cast<int64_t>(sizeof(float)));
+}
+
+int64_t StageWeightsBytes(const ModelConfig& config, const StageRange& range,
+                          kernels::Profile profile) {
+  const auto packed = [profile](int64_t n, int64_t k) { return PackedWeightBytes(profile, n, k); };
+  const int64_t hidden = config.hidden_size;
+  int64_t layer = packed(config.qkv_width(), hidden) + packed(hidden, config.q_width()) +
+                  packed(2 * config.intermediate_size, hidden) +
+                  packed(hidden, config.intermediate_size) + 2 * VectorWeightBytes(hidden);
+  if (config.qkv_bias) layer += VectorWeightBytes(config.qkv_width());
+  if (config.qk_norm) layer += 2 * VectorWeightBytes(config.head_dim);
+
+  int64_t bytes = (range.layer_end - range.layer_begin) * layer;
+  const bool shared = config.tie_word_embeddings && range.first;
+  if (range.first) bytes += packed(config.vocab_size, hidden);
+  if (range.last) bytes += VectorWeightBytes(hidden);
+  if (range.last && !shared) bytes += packed(config.vocab_size, hidden);
+  return bytes;
 }
 
 }  // namespace lockstep

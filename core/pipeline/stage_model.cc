@@ -44,10 +44,8 @@ absl::StatusOr<std::unique_ptr<StageModel>> StageModel::Create(
                             WorkerSet::Create(options.thread_count));
   std::unique_ptr<StageModel> stage(
       new StageModel(options, std::move(workers), std::move(communicator)));
-  for (size_t i = 0; i < stage->optimizer_.params().size(); ++i) {
-    LOCKSTEP_RETURN_IF_ERROR(directory.Read(stage->optimizer_.params()[i],
-                                            stage->optimizer_.master(static_cast<int>(i))));
-  }
+  LOCKSTEP_RETURN_IF_ERROR(
+      directory.Read(*stage->workers_, stage->optimizer_.params(), stage->optimizer_.masters()));
   stage->MakeWeights(0);
   return stage;
 }

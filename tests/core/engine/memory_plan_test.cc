@@ -42,7 +42,7 @@ TEST(MemoryPlanTest, PartsAreTheSizesOfTheBuffers) {
         for (const StageRange& range : SplitStages(model, stages)) {
           const OptimizerState state(model, range);
           for (const ParamSpec& spec : state.params()) parameters += spec.size();
-          weights += state.MakeWeights(*selected->kernels, serial, 0)->bytes();
+          weights += state.MakeWeights(*selected->kernels, serial, 0)->memory.size();
         }
         EXPECT_EQ(plan.masters, 4 * parameters);
         EXPECT_EQ(plan.moments, 8 * parameters);
@@ -93,7 +93,7 @@ TEST(MemoryPlanTest, IsDescribedInGibibytes) {
   plan.step_activations = int64_t{1} << 29;
   plan.micro_batch_rows = 2048;
   const std::string text = Describe(plan);
-  EXPECT_NE(text.find("3.00 GiB from the start (masters 1.00, moments 2.00,"), std::string::npos)
+  EXPECT_NE(text.find("3.00 GiB reserved at start (masters 1.00, moments 2.00,"), std::string::npos)
       << text;
   EXPECT_NE(text.find("3.50 with a step of generation"), std::string::npos) << text;
 }

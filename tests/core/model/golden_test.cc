@@ -89,11 +89,9 @@ class Golden {
   void Load(OptimizerState& state) const {
     const auto directory = HfDirectory::Open(directory_, config_);
     ASSERT_TRUE(directory.ok()) << directory.status();
-    for (size_t i = 0; i < state.params().size(); ++i) {
-      const absl::Status read =
-          directory->Read(state.params()[i], state.master(static_cast<int>(i)));
-      ASSERT_TRUE(read.ok()) << read;
-    }
+    kernels::Serial serial;
+    const absl::Status read = directory->Read(serial, state.params(), state.masters());
+    ASSERT_TRUE(read.ok()) << read;
   }
 
  private:

@@ -3,6 +3,7 @@
 // WriteHfDirectory, then one planted fault at a time in files built byte by byte.
 #include "core/model/hf_directory.h"
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
 #include <filesystem>
@@ -12,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/device/worker_set.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
 #include "tests/support/same_bits.h"
@@ -93,7 +95,7 @@ class HfDirectoryTest : public testing::Test {
     if (!opened.ok()) return opened.status();
     for (const ParamSpec& spec : ModelParams(config_)) {
       std::vector<float> values(spec.size());
-      const absl::Status read = opened->Read(spec, values.data());
+      const absl::Status read = opened->Read(serial_, {spec}, values.data());
       if (!read.ok()) return read;
     }
     return absl::OkStatus();
@@ -116,6 +118,7 @@ class HfDirectoryTest : public testing::Test {
   const ModelConfig config_ = TinyModelConfig(/*tied=*/true, 2);
   const std::string norm_ = "model.layers.1.input_layernorm.weight";
   const TempDirectory directory_;
+  mutable kernels::Serial serial_;
 };
 
 constexpr absl::StatusCode kDamaged = absl::StatusCode::kDataLoss;
@@ -136,10 +139,50 @@ TEST_F(HfDirectoryTest, ReadsF32AndWidensBf16Exactly) {
         }
       }
       std::vector<float> values(spec.size());
-      ASSERT_TRUE(opened->Read(spec, values.data()).ok());
+      ASSERT_TRUE(opened->Read(serial_, {spec}, values.data()).ok());
       EXPECT_TRUE(SameBits(values, expected)) << spec.name << " " << dtype;
     }
   }
+}
+
+// Threads cut the elements of all tensors together, wherever a tensor ends.
+TEST_F(HfDirectoryTest, ReadsAllTensorsAtOnceOnAnyNumberOfThreads) {
+  const std::vector<ParamSpec> specs = ModelParams(config_);
+  for (const std::string dtype : {"F32", "BF16"}) {
+    WriteSingle(TensorsOf(config_, dtype));
+    const auto opened = HfDirectory::Open(directory_.path(), config_);
+    ASSERT_TRUE(opened.ok()) << opened.status();
+    std::vector<float> expected;
+    for (const ParamSpec& spec : specs) {
+      std::vector<float> values(spec.size());
+      ASSERT_TRUE(opened->Read(serial_, {spec}, values.data()).ok());
+      expected.insert(expected.end(), values.begin(), values.end());
+    }
+    for (const int threads : {1, 2, 3, 7}) {
+      const auto workers = WorkerSet::Create(threads);
+      ASSERT_TRUE(workers.ok()) << workers.status();
+      std::vector<float> values(expected.size());
+      ASSERT_TRUE(opened->Read(**workers, specs, values.data()).ok());
+      EXPECT_TRUE(SameBits(values, expected)) << dtype << ", threads " << threads;
+    }
+  }
+}
+
+TEST_F(HfDirectoryTest, NamesTheFirstOfSeveralWeightsThatAreNotFinite) {
+  const std::vector<ParamSpec> specs = ModelParams(config_);
+  Tensors tensors = TensorsOf(config_);
+  std::vector<float> values(32, std::numeric_limits<float>::infinity());
+  tensors[specs.back().name].bytes = BytesOf(values, "F32");
+  std::fill_n(values.begin(), 7, 1.0f);
+  tensors[norm_].bytes = BytesOf(values, "F32");
+  WriteSingle(tensors);
+  const auto opened = HfDirectory::Open(directory_.path(), config_);
+  ASSERT_TRUE(opened.ok()) << opened.status();
+  const auto workers = WorkerSet::Create(3);
+  ASSERT_TRUE(workers.ok()) << workers.status();
+  std::vector<float> all(1 << 20);
+  EXPECT_TRUE(IsError(opened->Read(**workers, specs, all.data()), kDamaged,
+                      {"model.safetensors", norm_, "element 7 ", "inf"}));
 }
 
 TEST_F(HfDirectoryTest, ReadsShards) {
@@ -307,7 +350,7 @@ TEST_F(HfDirectoryTest, WidensF16Exactly) {
     const auto opened = HfDirectory::Open(directory_.path(), config_);
     ASSERT_TRUE(opened.ok()) << opened.status();
     std::vector<float> values(spec.size());
-    ASSERT_TRUE(opened->Read(spec, values.data()).ok());
+    ASSERT_TRUE(opened->Read(serial_, {spec}, values.data()).ok());
     EXPECT_TRUE(SameBits(std::vector<float>(values.begin(), values.begin() + count),
                          std::vector<float>(&expected[begin], &expected[begin] + count)));
   }
@@ -371,7 +414,7 @@ TEST_F(WriteHfDirectoryTest, WritesWhatItReads) {
   ASSERT_TRUE(opened.ok()) << opened.status();
   for (const ParamSpec& spec : ModelParams(config_)) {
     std::vector<float> values(spec.size());
-    ASSERT_TRUE(opened->Read(spec, values.data()).ok());
+    ASSERT_TRUE(opened->Read(serial_, {spec}, values.data()).ok());
     EXPECT_TRUE(SameBits(values, ValuesOf(spec))) << spec.name;
   }
   const std::string file = directory_.Read("model/model.safetensors");

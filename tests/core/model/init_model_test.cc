@@ -22,7 +22,8 @@ using nlohmann::json;
 
 std::vector<float> ReadTensor(const HfDirectory& directory, const ParamSpec& spec) {
   std::vector<float> values(spec.size());
-  EXPECT_TRUE(directory.Read(spec, values.data()).ok());
+  kernels::Serial serial;
+  EXPECT_TRUE(directory.Read(serial, {spec}, values.data()).ok());
   return values;
 }
 
