@@ -7,7 +7,6 @@ and on one to four stages; perplexity of one profile beside the other. `tools/te
 
 import json
 import re
-import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -26,14 +25,6 @@ TEXT = Path("/usr/share/common-licenses/GPL-3")
 pytestmark = pytest.mark.long
 
 
-@pytest.fixture(scope="module")
-def model() -> Path:
-    made = subprocess.run(
-        [ROOT / "tools" / "get_smollm2"], check=True, stdout=subprocess.PIPE, text=True
-    )
-    return Path(made.stdout.strip())
-
-
 @contextmanager
 def serve(model: Path, **flags: str | int) -> Iterator[lockstep.Client]:
     with lockstep.LocalServer(BINARY, model, flags=flags) as server, server.client() as client:
@@ -41,10 +32,10 @@ def serve(model: Path, **flags: str | int) -> Iterator[lockstep.Client]:
 
 
 @pytest.mark.parametrize("stages", [1, 2])
-def test_greedy_continuations_are_those_of_transformers(model: Path, stages: int) -> None:
+def test_greedy_continuations_are_those_of_transformers(smollm2_model: Path, stages: int) -> None:
     continuations = json.loads(GOLDEN.read_text())["continuations"]
     assert len(continuations) == 5
-    with serve(model, stages=stages) as client:
+    with serve(smollm2_model, stages=stages) as client:
         rollouts = client.generate_many(
             [continuation["prompt_tokens"] for continuation in continuations],
             sampling=lockstep.SamplingParams(temperature=0.0),
@@ -59,8 +50,8 @@ def test_greedy_continuations_are_those_of_transformers(model: Path, stages: int
 @pytest.mark.parametrize(
     ("profile", "stages"), [("fp32", 1), ("fp32", 2), ("bf16", 1), ("bf16", 2), ("bf16", 4)]
 )
-def test_parity_of_2048_sampled_tokens(model: Path, profile: str, stages: int) -> None:
-    with serve(model, profile=profile, stages=stages) as client:
+def test_parity_of_2048_sampled_tokens(smollm2_model: Path, profile: str, stages: int) -> None:
+    with serve(smollm2_model, profile=profile, stages=stages) as client:
         report = client.check_parity(num_prompts=16, num_samples=4, max_tokens=32, temperature=0.7)
     assert report.weights.numerics_id == f"{profile}-v1-l1"
     # Every path looks at every sampled token; one that ended early would have fewer.
@@ -72,9 +63,12 @@ def test_parity_of_2048_sampled_tokens(model: Path, profile: str, stages: int) -
 
 
 @pytest.mark.parametrize(("profile", "stages"), [("fp32", 1), ("bf16", 1), ("bf16", 2)])
-def test_memory_at_start_is_as_planned(model: Path, profile: str, stages: int) -> None:
+def test_memory_at_start_is_as_planned(smollm2_model: Path, profile: str, stages: int) -> None:
     flags = {"profile": profile, "stages": stages, "kv_page_count": 4096}
-    with lockstep.LocalServer(BINARY, model, flags=flags) as server, server.client() as client:
+    with (
+        lockstep.LocalServer(BINARY, smollm2_model, flags=flags) as server,
+        server.client() as client,
+    ):
         planned = client.info().memory.at_start
         status = Path(f"/proc/{server.pid}/status").read_text()
     resident = re.search(r"^RssAnon:\s+(\d+) kB$", status, re.MULTILINE)
@@ -84,13 +78,13 @@ def test_memory_at_start_is_as_planned(model: Path, profile: str, stages: int) -
     assert abs(measured / planned - 1) <= 0.1
 
 
-def test_bf16_costs_half_a_percent_of_perplexity_at_most(model: Path) -> None:
-    codec = lockstep.TextCodec.from_directory(model)
+def test_bf16_costs_half_a_percent_of_perplexity_at_most(smollm2_model: Path) -> None:
+    codec = lockstep.TextCodec.from_directory(smollm2_model)
     tokens = codec.encode(TEXT.read_text())[:6144]
     chunks = [tokens[begin : begin + 1024] for begin in range(0, len(tokens), 1024)]
     logprobs = []
     for profile in ("fp32", "bf16"):
-        with serve(model, profile=profile) as client:
+        with serve(smollm2_model, profile=profile) as client:
             scores = client.score(chunks).sequences
         logprobs.append(np.concatenate([score.logprobs[1:] for score in scores]).astype(float))
     fp32, bf16 = logprobs
