@@ -386,7 +386,7 @@ def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
         required=True,
         help="Hugging Face directory of the served model, for its tokenizer and chat template",
     )
-    add("--steps", whole_number(1), 20, "steps of GRPO")
+    add("--steps", whole_number(1), 16, "steps of GRPO")
     add("--prompts-per-step", whole_number(1), 4, "problems in a step")
     add("--samples", whole_number(2), 8, "answers to each problem: the group of GRPO")
     add("--learning-rate", rate, 3e-5, f"of AdamW, after a rise over {RAMP_STEPS} steps")
