@@ -1,4 +1,4 @@
-"""Fixtures: the tiny byte-level model, and a server process of the test's own over it.
+"""Fixtures: the tiny byte-level model, a server process of the test's own over it, and SmolLM2 for the long tests.
 
 The binary is the one that `bazel build //server:lockstep_server` leaves; tools/test builds it first.
 """
@@ -15,6 +15,8 @@ import pytest
 pytest.register_assert_rewrite("model_checks")
 
 from model_checks import BINARY
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture(scope="session")
@@ -36,3 +38,12 @@ def start_server(tiny_model: Path) -> Iterator[Callable[..., lockstep.LocalServe
 @pytest.fixture
 def server(start_server: Callable[..., lockstep.LocalServer]) -> lockstep.LocalServer:
     return start_server()
+
+
+@pytest.fixture(scope="session")
+def smollm2_model() -> Path:
+    """SmolLM2-135M-Instruct, downloaded where it is not there yet."""
+    made = subprocess.run(
+        [ROOT / "tools" / "get_smollm2"], check=True, stdout=subprocess.PIPE, text=True
+    )
+    return Path(made.stdout.strip())

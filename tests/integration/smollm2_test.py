@@ -8,7 +8,6 @@ and on one to four stages; two training steps on every instruction set; perplexi
 
 import json
 import re
-import subprocess
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -27,27 +26,19 @@ TEXT = Path("/usr/share/common-licenses/GPL-3")
 pytestmark = pytest.mark.long
 
 
-@pytest.fixture(scope="module")
-def model() -> Path:
-    made = subprocess.run(
-        [ROOT / "tools" / "get_smollm2"], check=True, stdout=subprocess.PIPE, text=True
-    )
-    return Path(made.stdout.strip())
-
-
 @pytest.mark.parametrize("stages", [1, 2])
-def test_greedy_continuations_are_those_of_transformers(model: Path, stages: int) -> None:
+def test_greedy_continuations_are_those_of_transformers(smollm2_model: Path, stages: int) -> None:
     continuations = json.loads(GOLDEN.read_text())["continuations"]
     assert len(continuations) == 5
-    with serve(model, stages=stages) as client:
+    with serve(smollm2_model, stages=stages) as client:
         check_greedy(client, continuations)
 
 
 @pytest.mark.parametrize(
     ("profile", "stages"), [("fp32", 1), ("fp32", 2), ("bf16", 1), ("bf16", 2), ("bf16", 4)]
 )
-def test_parity_of_2048_sampled_tokens(model: Path, profile: str, stages: int) -> None:
-    with serve(model, profile=profile, stages=stages) as client:
+def test_parity_of_2048_sampled_tokens(smollm2_model: Path, profile: str, stages: int) -> None:
+    with serve(smollm2_model, profile=profile, stages=stages) as client:
         check_parity(
             client,
             f"{profile}-v1-l1",
@@ -67,15 +58,15 @@ CPU_FLAGS = {
 
 
 @pytest.fixture(scope="module")
-def state_after_two_steps(model: Path) -> Callable[[str, int], tuple[str, ...]]:
+def state_after_two_steps(smollm2_model: Path) -> Callable[[str, int], tuple[str, ...]]:
     """Digests of weights and moments and the state's name after two on-policy steps in bf16."""
 
     @cache
     def run(instruction_set: str, stages: int) -> tuple[str, ...]:
-        codec = lockstep.TextCodec.from_directory(model)
+        codec = lockstep.TextCodec.from_directory(smollm2_model)
         prompt = codec.encode_chat([{"role": "user", "content": "Name three colours."}])
         flags = {"profile": "bf16", "instruction_set": instruction_set, "stages": stages}
-        with serve(model, **flags) as client:
+        with serve(smollm2_model, **flags) as client:
             assert client.info().instruction_set == instruction_set
             training = client.run("two-steps")
             for seed in (1, 2):
@@ -119,10 +110,13 @@ def resident_bytes(pid: int, field: str) -> int:
 
 
 @pytest.mark.parametrize(("profile", "stages"), [("fp32", 1), ("bf16", 1), ("bf16", 2)])
-def test_memory_is_as_planned(model: Path, profile: str, stages: int) -> None:
+def test_memory_is_as_planned(smollm2_model: Path, profile: str, stages: int) -> None:
     # So few pages that one short request uses them all.
     flags = {"profile": profile, "stages": stages, "kv_page_count": 8}
-    with lockstep.LocalServer(BINARY, model, flags=flags) as server, server.client() as client:
+    with (
+        lockstep.LocalServer(BINARY, smollm2_model, flags=flags) as server,
+        server.client() as client,
+    ):
         plan = client.info().memory
         filled = plan.masters + plan.weights + plan.rope_tables + plan.head
         at_start = resident_bytes(server.pid, "RssAnon")
@@ -144,13 +138,13 @@ def test_memory_is_as_planned(model: Path, profile: str, stages: int) -> None:
     assert abs(used / plan.at_start - 1) <= 0.1
 
 
-def test_bf16_costs_half_a_percent_of_perplexity_at_most(model: Path) -> None:
-    codec = lockstep.TextCodec.from_directory(model)
+def test_bf16_costs_half_a_percent_of_perplexity_at_most(smollm2_model: Path) -> None:
+    codec = lockstep.TextCodec.from_directory(smollm2_model)
     tokens = codec.encode(TEXT.read_text())[:6144]
     chunks = [tokens[begin : begin + 1024] for begin in range(0, len(tokens), 1024)]
     logprobs = []
     for profile in ("fp32", "bf16"):
-        with serve(model, profile=profile) as client:
+        with serve(smollm2_model, profile=profile) as client:
             scores = client.score(chunks).sequences
         logprobs.append(np.concatenate([score.logprobs[1:] for score in scores]).astype(float))
     fp32, bf16 = logprobs
