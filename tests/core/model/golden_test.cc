@@ -34,6 +34,7 @@
 #include "core/model/safetensors.h"
 #include "gtest/gtest.h"
 #include "kernels/select.h"
+#include "kernels/serial.h"
 #include "tests/core/model/model_runner.h"
 #include "tests/support/instruction_sets.h"
 

@@ -15,6 +15,7 @@
 
 #include "core/device/worker_set.h"
 #include "gtest/gtest.h"
+#include "kernels/serial.h"
 #include "nlohmann/json.hpp"
 #include "tests/support/same_bits.h"
 #include "tests/support/temp_directory.h"

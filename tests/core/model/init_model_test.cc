@@ -12,6 +12,7 @@
 #include "core/model/byte_tokenizer.h"
 #include "core/model/hf_directory.h"
 #include "gtest/gtest.h"
+#include "kernels/serial.h"
 #include "nlohmann/json.hpp"
 #include "tests/support/temp_directory.h"
 
