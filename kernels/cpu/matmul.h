@@ -48,7 +48,7 @@ void MultiplyPanel(const float* x, int64_t x_stride, int64_t rows, int64_t reduc
     const float* panel = chunk_of(begin, count);
     const bool first = begin == 0;
     const bool last = begin + count == reduced;
-    ForRowTiles<V>(rows, [&]<int64_t kRows>(int64_t row) {
+    ForRowTiles<V, Element>(rows, [&]<int64_t kRows>(int64_t row) {
       Tile<V, kRows> tile;
       RunChains<Element>(x + row * x_stride + begin / kOperandPositions<Element>, x_stride, panel,
                          PanelRows(Element::kProfile, count), tile);

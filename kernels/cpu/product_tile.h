@@ -75,27 +75,31 @@ template <class Element, class V, int64_t kRows>
   }
 }
 
-// Calls body.template operator()<kRows>(first_row) over [0, rows) in tiles of V::kTileRows; what is
-// left over is shared out so that no tile is much smaller than the others (4 rows are 2 + 2: a tile
-// of one row cannot hide the latency of an FMA).
-template <class V, int64_t kRows = V::kTileRows, class Body>
+template <class V, class Element>
+inline constexpr int64_t kTileRows = Element::kSteps == 2 ? V::kTileRowsWidening : V::kTileRows;
+
+template <int64_t kRows, class Body>
 inline void ForRowTile(int64_t rows, int64_t first_row, Body& body) {
   if constexpr (kRows > 0) {
     if (rows == kRows) {
       body.template operator()<kRows>(first_row);
     } else {
-      ForRowTile<V, kRows - 1>(rows, first_row, body);
+      ForRowTile<kRows - 1>(rows, first_row, body);
     }
   }
 }
 
-template <class V, class Body>
+// Calls body.template operator()<kRows>(first_row) over [0, rows) in tiles of kTileRows; what is
+// left over is shared out so that no tile is much smaller than the others (4 rows are 2 + 2: a tile
+// of one row cannot hide the latency of an FMA).
+template <class V, class Element, class Body>
 inline void ForRowTiles(int64_t rows, Body body) {
+  constexpr int64_t kRowsMax = kTileRows<V, Element>;
   for (int64_t row = 0; row < rows;) {
     const int64_t left = rows - row;
-    int64_t take = std::min(left, V::kTileRows);
-    if (left > V::kTileRows && left < 2 * V::kTileRows) take = (left + 1) / 2;
-    ForRowTile<V>(take, row, body);
+    int64_t take = std::min(left, kRowsMax);
+    if (left > kRowsMax && left < 2 * kRowsMax) take = (left + 1) / 2;
+    ForRowTile<kRowsMax>(take, row, body);
     row += take;
   }
 }

@@ -67,6 +67,7 @@ struct F32x16 {
   // Rows of a matrix product's register tile: 12 rows x 2 vectors of sums, two vectors of weights
   // and a broadcast leave 5 of the 32 registers.
   static constexpr int64_t kTileRows = 12;
+  static constexpr int64_t kTileRowsWidening = 12;
 
   __m512 raw;
 

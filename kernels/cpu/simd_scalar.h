@@ -48,6 +48,7 @@ struct F32x1 {
   // A row of a matrix product's register tile is 32 sums: four vectors, should the compiler make
   // vectors of eight.
   static constexpr int64_t kTileRows = 1;
+  static constexpr int64_t kTileRowsWidening = 1;
 
   float raw;
 

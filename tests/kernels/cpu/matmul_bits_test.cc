@@ -1,6 +1,7 @@
 // Goal: matrix products of every backend have the reference's bits at every row count, for sizes
-// beside every multiple that the code knows (vectors of 8 and 16, panel 32, tiles of 3 and 12, row
-// block 128, chunk 512). Method: bit comparison on seeded data, exact allocations, 1 to 3 threads.
+// beside every multiple that the code knows (vectors of 8 and 16, panel 32, tiles of 2, 3 and 12,
+// row block 128, chunk 512). Method: bit comparison on seeded data, exact allocations, 1 to 3
+// threads.
 
 #include <string>
 
