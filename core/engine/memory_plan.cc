@@ -69,8 +69,8 @@ std::string Describe(const MemoryPlan& plan) {
   const auto gib = [](int64_t bytes) { return static_cast<double>(bytes) / (int64_t{1} << 30); };
   return absl::StrFormat(
       "%.2f GiB reserved at start (masters %.2f, moments %.2f, gradients %.2f, weights %.2f, KV "
-      "pages "
-      "%.2f, RoPE tables %.2f, head %.2f), %.2f with a step of generation, %.2f while training on "
+      "pages %.2f, RoPE tables %.2f, head %.2f), %.2f with a step of generation, %.2f while "
+      "training on "
       "micro-batches of %d rows",
       gib(plan.at_start()), gib(plan.masters), gib(plan.moments), gib(plan.gradients),
       gib(plan.weights), gib(plan.kv_pages), gib(plan.rope_tables), gib(plan.head),

@@ -17,9 +17,9 @@ namespace lockstep {
 // Bytes, over all stages; P is the number of parameters, a tied embedding counted on both ends of a
 // pipeline.
 struct MemoryPlan {
-  // Reserved from the start. Masters and weights are filled then; the rest takes up memory as it is
-  // first used (core/device/zeroed_memory.h): moments and gradients by the first training call, KV
-  // pages by the sequences that get them.
+  // Reserved from the start. Masters, weights and RoPE tables are filled then; large buffers of the
+  // rest take up memory as they are first used (core/device/zeroed_memory.h): moments and gradients
+  // by the first training call, KV pages by the sequences that get them.
   int64_t masters = 0;      // 4 P
   int64_t moments = 0;      // 8 P
   int64_t gradients = 0;    // 4 P, and 4 V H for the head's own of a tied model

@@ -8,10 +8,9 @@
 
 namespace lockstep::kernels::cpu {
 
-// The kernels of a CPU instruction set and a profile, written once over a vector type V
-// (simd_avx2.h) and an Element (element.h). The files
-// of this folder hold the arithmetic of one row, block or panel each; this class cuts operations
-// into such pieces and hands them to threads.
+// The kernels of a CPU instruction set and a profile, written once over a vector type V (simd_*.h)
+// and an Element (element.h). The files of this folder hold the arithmetic of one row, block or
+// panel each; this class cuts operations into such pieces and hands them to threads.
 //
 // Lifetime and thread safety: stateless; safe to share.
 template <class V, class Element>

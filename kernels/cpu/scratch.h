@@ -9,7 +9,7 @@ namespace lockstep::kernels::cpu {
 
 // Working memory of one call in one thread: hands out arrays one after the other, each aligned to a
 // cache line, from a single allocation. Contents are undefined. A template only so that each
-// instruction set has a copy of its own (simd_avx2.h).
+// instruction set has a copy of its own (docs/decisions/0007-instruction-sets.md).
 template <class V>
 class Scratch {
  public:

@@ -90,6 +90,7 @@ class Bound {
     }
     for (const ParamSpec& spec : ModelParams(model)) parameters_ += spec.size();
     packed_words_ = StageWeightsBytes(model, SplitStages(model, 1)[0], profile) / 8;
+    fold_ = static_cast<int64_t>(sizeof(float)) / kernels::ElementBytes(profile);
   }
 
   // Every byte of the files into a buffer that stays in cache.
@@ -114,10 +115,9 @@ class Bound {
           std::copy_n(source.data(), piece, masters.data() + i * piece);
         }
       });
-      const int64_t fold = std::max<int64_t>(1, masters.size() / packed.size());
       workers_->For(
-          std::min(packed.size(), masters.size() / fold), 1, [&](int64_t begin, int64_t end) {
-            if (fold == 1) {
+          std::min(packed.size(), masters.size() / fold_), 1, [&](int64_t begin, int64_t end) {
+            if (fold_ == 1) {
               std::copy(masters.data() + begin, masters.data() + end, packed.data() + begin);
             } else {
               for (int64_t i = begin; i < end; ++i) {
@@ -151,6 +151,7 @@ class Bound {
   std::vector<std::string> files_;
   int64_t parameters_ = 0;
   int64_t packed_words_ = 0;
+  int64_t fold_ = 1;  // words of masters that become one of packed weights
 };
 
 void Load(benchmark::State& state, const std::string& directory, kernels::Profile profile) {

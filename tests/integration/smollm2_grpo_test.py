@@ -18,7 +18,7 @@ EXAMPLE = ROOT / "client" / "python" / "examples" / "smollm2_grpo.py"
 STEPS = 3
 PROMPTS = 2
 SAMPLES = 4
-# Of an answer: a space and two digits at least, and a full stop; see the example.
+# As in the example.
 ANSWER_TOKENS_MAX = 4
 
 pytestmark = pytest.mark.long

@@ -18,7 +18,7 @@ LOCKSTEP_COPTS = [
 # anywhere and picks its kernels at start.
 _SIMD_COPTS = {
     "none": [],
-    # std::fma as one instruction (else it is a call into libm): the scalar reference.
+    # std::fma as one instruction (else it is a call into libm): the reference and the scalar set.
     "fma": ["-mfma"],
     "avx2": ["-mavx2", "-mfma"],
     # gcc 12 warns of its own intrinsics' undefined operands (GCC bug 105593).

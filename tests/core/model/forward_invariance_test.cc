@@ -33,7 +33,7 @@ using kernels::Profile;
 constexpr uint64_t kWeightsSeed = 11;
 constexpr int64_t kLength = 150;  // past a block of 128 keys
 
-const kernels::Kernels& Avx2() { return KernelsOf(InstructionSet::kAvx2, Profile::kFp32); }
+const kernels::Kernels& Scalar() { return KernelsOf(InstructionSet::kScalar, Profile::kFp32); }
 
 void Fill(OptimizerState& state) { FillTinyWeights(kWeightsSeed, state); }
 
@@ -330,7 +330,7 @@ class StaleEndOfSmallPages : public ForwardingKernels {
 };
 
 TEST(ForwardNegativeControlTest, SplitKForFewRowsTurnsChunksRed) {
-  const SplitKForFewRows faulty(Avx2());
+  const SplitKForFewRows faulty(Scalar());
   ModelRunner whole = MakeRunner(faulty);
   EXPECT_TRUE(SameBits(InOnePiece(whole), Expected())) << "the fault is for few rows only";
   ModelRunner runner = MakeRunner(faulty);
@@ -338,7 +338,7 @@ TEST(ForwardNegativeControlTest, SplitKForFewRowsTurnsChunksRed) {
 }
 
 TEST(ForwardNegativeControlTest, RoundingInLargeBatchesTurnsCompanyRed) {
-  const RoundingInLargeBatches faulty(Avx2());
+  const RoundingInLargeBatches faulty(Scalar());
   ModelRunner alone = MakeRunner(faulty);
   EXPECT_TRUE(SameBits(InOnePiece(alone), Expected()));
   ModelRunner runner = MakeRunner(faulty);
@@ -346,7 +346,7 @@ TEST(ForwardNegativeControlTest, RoundingInLargeBatchesTurnsCompanyRed) {
 }
 
 TEST(ForwardNegativeControlTest, StalePageTurnsPageSizeRed) {
-  const StaleEndOfSmallPages faulty(Avx2());
+  const StaleEndOfSmallPages faulty(Scalar());
   ModelRunner large = MakeRunner(faulty);
   EXPECT_TRUE(SameBits(InOnePiece(large), Expected()));
   ModelRunner small = MakeRunner(faulty, {.page_size = 8});
@@ -354,7 +354,7 @@ TEST(ForwardNegativeControlTest, StalePageTurnsPageSizeRed) {
 }
 
 TEST(ForwardNegativeControlTest, AWrongPageTurnsItRed) {
-  ModelRunner runner = MakeRunner(Avx2());
+  ModelRunner runner = MakeRunner(Scalar());
   TokenBatch head;
   head.Append(Sequence().data(), 100, 0, PagesFrom(0, kLength, 16));
   runner.Logits(head);
@@ -367,7 +367,7 @@ TEST(ForwardNegativeControlTest, AWrongPageTurnsItRed) {
 }
 
 TEST(ForwardNegativeControlTest, AnotherWeightTurnsItRed) {
-  ModelRunner runner(TinyModelConfig(true), Avx2(), {}, [](OptimizerState& state) {
+  ModelRunner runner(TinyModelConfig(true), Scalar(), {}, [](OptimizerState& state) {
     Fill(state);
     state.master(state.layer_index(2) + 8)[0] *= 1.0f + 0x1p-20f;
   });

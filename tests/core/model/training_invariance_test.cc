@@ -301,7 +301,7 @@ class ForgetsMoments : public ForwardingKernels {
 };
 
 TEST(TrainingNegativeControlTest, ReducingOverTheMicroBatchTurnsSplitsRed) {
-  const ReducesOverTheMicroBatch faulty(KernelsOf(InstructionSet::kAvx2));
+  const ReducesOverTheMicroBatch faulty(KernelsOf(InstructionSet::kScalar));
   ModelRunner alone = MakeRunner(faulty, {}, TinyFamily::kTied);
   EXPECT_TRUE(SameOutcome(TrainOn(alone, {1, 1, 1, 1, 1, 1}), Expected(TinyFamily::kTied)))
       << "with one datum a micro-batch the fault does nothing";
@@ -310,7 +310,7 @@ TEST(TrainingNegativeControlTest, ReducingOverTheMicroBatchTurnsSplitsRed) {
 }
 
 TEST(TrainingNegativeControlTest, ForgottenMomentsTurnTheDigestsRed) {
-  const kernels::Kernels& sound = KernelsOf(InstructionSet::kAvx2);
+  const kernels::Kernels& sound = KernelsOf(InstructionSet::kScalar);
   const ForgetsMoments faulty(sound);
   ModelRunner expected = MakeRunner(sound, {}, TinyFamily::kTied);
   ModelRunner broken = MakeRunner(faulty, {}, TinyFamily::kTied);
@@ -326,7 +326,7 @@ TEST(TrainingNegativeControlTest, ForgottenMomentsTurnTheDigestsRed) {
 }
 
 TEST(TrainingNegativeControlTest, AnotherOrderOfDataTurnsItRed) {
-  ModelRunner runner = MakeRunner(KernelsOf(InstructionSet::kAvx2), {}, TinyFamily::kTied);
+  ModelRunner runner = MakeRunner(KernelsOf(InstructionSet::kScalar), {}, TinyFamily::kTied);
   std::vector<TrainingDatum> data = Data();
   std::swap(data[1], data[4]);
   runner.Accumulate(data);
@@ -341,11 +341,11 @@ TEST(TrainingNegativeControlTest, AnotherOrderOfDataTurnsItRed) {
 // The head's gradient of a tied model added to the embedding's before the rest of the data: the
 // same sum in another order, as an eager implementation would do on one stage.
 TEST(TrainingNegativeControlTest, TyingTooEarlyTurnsItRed) {
-  ModelRunner runner = MakeRunner(KernelsOf(InstructionSet::kAvx2), {}, TinyFamily::kTied);
+  ModelRunner runner = MakeRunner(KernelsOf(InstructionSet::kScalar), {}, TinyFamily::kTied);
   const std::vector<TrainingDatum> data = Data();
   GradientMap eager;
   for (const TrainingDatum& datum : data) {
-    ModelRunner one = MakeRunner(KernelsOf(InstructionSet::kAvx2), {}, TinyFamily::kTied);
+    ModelRunner one = MakeRunner(KernelsOf(InstructionSet::kScalar), {}, TinyFamily::kTied);
     one.Accumulate({&datum, 1});
     for (const auto& [name, gradient] : one.CombinedGradients()) {
       std::vector<float>& sum = eager[name];

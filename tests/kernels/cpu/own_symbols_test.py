@@ -1,6 +1,6 @@
-"""Goal: code compiled for an instruction set is never run on a CPU without it. Every function that the linker may pick
-in place of another file's (weak symbols) must be named after its set's vector type; else baseline code could end up with
-it. Method: the symbol tables of the archives that the build made."""
+"""Goal: code of kernels/cpu, compiled for an instruction set, is never run on a CPU without it. Every function that the
+linker may pick in place of another file's (weak symbols) must be named after its set's vector type; else baseline code
+could end up with it. Method: the symbol tables of the archives that the build made."""
 
 import subprocess
 from pathlib import Path

@@ -13,6 +13,7 @@
 
 #include "absl/functional/function_ref.h"
 #include "gtest/gtest.h"
+#include "kernels/bf16.h"
 #include "kernels/op_probe.h"
 #include "tests/kernels/cpu/same_bits.h"
 
@@ -29,6 +30,16 @@ Floats RowOf(int64_t width, float first) {
     value = value * -0.83f + 0.11f;
   }
   return row;
+}
+
+// Memory of pages with `elements` numbers, as a backend keeps them.
+Floats PageData(const Kernels& kernels, int64_t elements) {
+  Floats data = RowOf(elements, 0.9f);
+  if (kernels.profile() == Profile::kFp32) return data;
+  std::vector<uint16_t> halves;
+  for (const float value : data) halves.push_back(NarrowToBf16(value));
+  std::memcpy(data.data(), halves.data(), halves.size() * sizeof(uint16_t));
+  return data;
 }
 
 class RowIndependenceTest : public BackendTest {
@@ -59,10 +70,10 @@ class RowIndependenceTest : public BackendTest {
 };
 
 TEST_F(RowIndependenceTest, MatMul) {
-  ForEachFp32Backend([&](const Kernels& kernels) {
+  ForEachBackend([&](const Kernels& kernels) {
     constexpr int64_t kN = 45;
     constexpr int64_t kK = 530;
-    std::vector<float> panels(PackedBytes(Profile::kFp32, kN, kK) / sizeof(float));
+    std::vector<float> panels(PackedBytes(kernels.profile(), kN, kK) / sizeof(float));
     kernels.Pack(*workers_[0], RowOf(kN * kK, 0.3f).data(), kN, kK, panels.data());
     const PackedMatrix w = {panels.data(), kN, kK};
     ExpectOwnBits(kK, kN, [&](const float* x, int64_t m, float* y) {
@@ -75,7 +86,7 @@ TEST_F(RowIndependenceTest, MatMul) {
 }
 
 TEST_F(RowIndependenceTest, HeadNormAndAddBias) {
-  ForEachFp32Backend([&](const Kernels& kernels) {
+  ForEachBackend([&](const Kernels& kernels) {
     constexpr int64_t kHeads = 3;
     constexpr int64_t kHeadDim = 25;
     constexpr int64_t kWidth = kHeads * kHeadDim;
@@ -95,7 +106,7 @@ TEST_F(RowIndependenceTest, HeadNormAndAddBias) {
 }
 
 TEST_F(RowIndependenceTest, RmsNormAndSiluMul) {
-  ForEachFp32Backend([&](const Kernels& kernels) {
+  ForEachBackend([&](const Kernels& kernels) {
     constexpr int64_t kWidth = 75;
     const Floats weight = RowOf(kWidth, 1.1f);
     ExpectOwnBits(kWidth, kWidth, [&](const float* x, int64_t m, float* y) {
@@ -109,7 +120,7 @@ TEST_F(RowIndependenceTest, RmsNormAndSiluMul) {
 }
 
 TEST_F(RowIndependenceTest, LogProb) {
-  ForEachFp32Backend([&](const Kernels& kernels) {
+  ForEachBackend([&](const Kernels& kernels) {
     constexpr int64_t kVocabulary = 1500;
     ExpectOwnBits(kVocabulary, 1, [&](const float* x, int64_t m, float* y) {
       const Floats temperature(m, 0.7f);
@@ -124,11 +135,11 @@ TEST_F(RowIndependenceTest, LogProb) {
 
 // Rows of one batch that are sequences of their own, all reading the same pages.
 TEST_F(RowIndependenceTest, Attention) {
-  ForEachFp32Backend([&](const Kernels& kernels) {
+  ForEachBackend([&](const Kernels& kernels) {
     const AttentionShape shape = {.q_heads = 3, .kv_heads = 1, .head_dim = 16, .scale = 0.25f};
     constexpr int64_t kPageSize = 16;
     constexpr int64_t kPosition = 140;
-    Floats data = RowOf(2 * (kPosition + kPageSize) * shape.head_dim, 0.9f);
+    Floats data = PageData(kernels, 2 * (kPosition + kPageSize) * shape.head_dim);
     const KvPages kv = {.data = data.data(),
                         .page_stride = 2 * kPageSize * shape.head_dim,
                         .page_size = kPageSize,
@@ -148,12 +159,12 @@ TEST_F(RowIndependenceTest, Attention) {
 }
 
 TEST_F(RowIndependenceTest, PrefillChunksAreNeutral) {
-  ForEachFp32Backend([&](const Kernels& kernels) {
+  ForEachBackend([&](const Kernels& kernels) {
     const AttentionShape shape = {.q_heads = 2, .kv_heads = 1, .head_dim = 8, .scale = 0.35f};
     constexpr int64_t kRows = 150;
     constexpr int64_t kPageSize = 8;
     const int64_t width = shape.q_heads * shape.head_dim;
-    Floats data = RowOf(2 * (kRows + kPageSize) * shape.head_dim, 0.9f);
+    Floats data = PageData(kernels, 2 * (kRows + kPageSize) * shape.head_dim);
     std::vector<int32_t> pages(kRows / kPageSize + 1);
     for (size_t i = 0; i < pages.size(); ++i) pages[i] = static_cast<int32_t>(i);
     const KvPages kv = {.data = data.data(),
@@ -181,7 +192,7 @@ TEST_F(RowIndependenceTest, PrefillChunksAreNeutral) {
 }
 
 TEST_F(RowIndependenceTest, FloatingPointStateOfTheCaller) {
-  ForEachFp32Backend([&](const Kernels& kernels) {
+  ForEachBackend([&](const Kernels& kernels) {
     const ProductCase c = {.m = 5, .n = 9, .k = 600};
     const ProbeSeed seed = {.seed = 3, .data = ProbeData::kEdges};
     const OpOutputs expected = ProbeMatMul(kernels, *workers_[0], c, seed);

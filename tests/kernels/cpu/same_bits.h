@@ -67,12 +67,11 @@ class BackendTest : public testing::Test {
     }
   }
 
-  // Calls body(backend) for each one of profile fp32.
   template <typename Body>
-  void ForEachFp32Backend(Body body) {
+  void ForEachBackend(Body body) {
     for (const auto& backend : backends_) {
-      if (backend->profile() != Profile::kFp32) continue;
-      SCOPED_TRACE(std::string(backend->name()));
+      SCOPED_TRACE(std::string(backend->name()) +
+                   (backend->profile() == Profile::kFp32 ? ", fp32" : ", bf16"));
       body(*backend);
     }
   }
