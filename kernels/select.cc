@@ -1,5 +1,6 @@
 #include "kernels/select.h"
 
+#include <iterator>
 #include <string>
 #include <utility>
 #include <vector>
@@ -21,6 +22,12 @@ absl::StatusOr<Profile> ParseProfile(std::string_view name) {
   }
   return absl::InvalidArgumentError(
       absl::StrCat("unknown profile '", std::string(name), "'; known are: fp32, bf16"));
+}
+
+absl::Span<const InstructionSet> InstructionSetsOf(Profile profile) {
+  static_assert(std::end(kInstructionSets)[-1] == InstructionSet::kAvx512Bf16);
+  const auto sets = absl::MakeConstSpan(kInstructionSets);
+  return profile == Profile::kBf16 ? sets : sets.first(sets.size() - 1);
 }
 
 std::string_view InstructionSetName(InstructionSet instruction_set) {
@@ -78,7 +85,7 @@ std::unique_ptr<Kernels> CreateKernels(InstructionSet instruction_set, Profile p
     case InstructionSet::kAvx512:
       return fp32 ? CreateAvx512Fp32Kernels() : CreateAvx512Bf16Kernels();
     case InstructionSet::kAvx512Bf16:
-      return fp32 ? nullptr : CreateAvx512DotKernels();
+      return CreateAvx512DotKernels();
   }
   return nullptr;
 }
@@ -87,17 +94,12 @@ absl::StatusOr<SelectedKernels> SelectFrom(absl::Span<const KernelsCandidate> ca
                                            const Kernels& reference,
                                            std::optional<InstructionSet> forced) {
   std::string note;
+  bool exists = false;
   for (const KernelsCandidate& candidate : candidates) {
     if (forced.has_value() && candidate.instruction_set != *forced) continue;
+    exists = true;
     if (!candidate.supported) continue;
     std::unique_ptr<Kernels> kernels = candidate.create();
-    if (kernels == nullptr) {
-      if (!forced.has_value()) continue;
-      return absl::FailedPreconditionError(
-          absl::StrCat("instruction set '", std::string(InstructionSetName(*forced)),
-                       "' has nothing for profile ", std::string(ProfileName(reference.profile())),
-                       "; take 'auto' or a lower one"));
-    }
     const absl::Status tested = SelfTest(*kernels, reference);
     if (tested.ok()) {
       return SelectedKernels{.instruction_set = candidate.instruction_set,
@@ -107,6 +109,11 @@ absl::StatusOr<SelectedKernels> SelectFrom(absl::Span<const KernelsCandidate> ca
     absl::StrAppend(&note, note.empty() ? "" : "; ", "self-test: ", std::string(tested.message()));
   }
   if (!note.empty()) return absl::FailedPreconditionError(note);
+  if (forced.has_value() && !exists) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "instruction set '", std::string(InstructionSetName(*forced)), "' has nothing for profile ",
+        std::string(ProfileName(reference.profile())), "; take 'auto' or a lower one"));
+  }
   return absl::FailedPreconditionError(
       forced.has_value() ? absl::StrCat("this CPU does not support the instruction set '",
                                         std::string(InstructionSetName(*forced)), "'")
@@ -116,7 +123,7 @@ absl::StatusOr<SelectedKernels> SelectFrom(absl::Span<const KernelsCandidate> ca
 absl::StatusOr<SelectedKernels> SelectKernels(std::optional<InstructionSet> forced,
                                               Profile profile) {
   std::vector<KernelsCandidate> candidates;
-  for (const InstructionSet set : kInstructionSets) {
+  for (const InstructionSet set : InstructionSetsOf(profile)) {
     candidates.insert(candidates.begin(), {.instruction_set = set,
                                            .supported = CpuSupports(set),
                                            .create = [=] { return CreateKernels(set, profile); }});

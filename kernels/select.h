@@ -25,6 +25,8 @@ enum class InstructionSet {
 inline constexpr InstructionSet kInstructionSets[] = {
     InstructionSet::kReference, InstructionSet::kScalar, InstructionSet::kAvx2,
     InstructionSet::kAvx512, InstructionSet::kAvx512Bf16};
+// Those of them that have kernels of their own for a profile.
+absl::Span<const InstructionSet> InstructionSetsOf(Profile profile);
 
 // "fp32", "bf16".
 std::string_view ProfileName(Profile profile);
@@ -54,7 +56,7 @@ absl::StatusOr<SelectedKernels> SelectKernels(std::optional<InstructionSet> forc
 // Whether this CPU (and its operating system) can run a set.
 bool CpuSupports(InstructionSet instruction_set);
 
-// Null where a set has nothing for a profile that a slower one has not. REQUIRES: CpuSupports it.
+// REQUIRES: CpuSupports the set, which is one of InstructionSetsOf the profile.
 std::unique_ptr<Kernels> CreateKernels(InstructionSet instruction_set, Profile profile);
 
 // The rule behind SelectKernels, over any candidates, fastest first.

@@ -35,28 +35,26 @@ inline V PairOf(V even, V odd) {
 // and multiplies them. CpuKernels takes one of these as a parameter.
 //
 // A row of a panel holds kPositions reduced positions in each of its 32-bit lanes. The operand that
-// meets it, broadcast lane by lane, has kSteps lanes for them: in step s, ascending or descending
-// as the profile says, Weight<s> of the panel's lanes is multiplied with operand lane s into a
-// chain by Extend.
-struct Fp32Element {
-  using Type = float;
-  static constexpr Profile kProfile = Profile::kFp32;
-  static constexpr int64_t kPositions = 1;
-  static constexpr int64_t kSteps = 1;
-
-  template <int64_t kStep, class V>
-  static V Weight(V lanes) {
-    return lanes;
-  }
+// meets it, broadcast lane by lane, has kSteps lanes for them. In one step the panel's lanes are
+// multiplied with the operand's into a chain by Extend; in two, the odd one first, Weight<step> of
+// the panel's lanes is.
+struct FmaChain {
   template <class V>
   static V Extend(V factor, V weight, V chain) {
     return Fma(factor, weight, chain);
   }
 };
 
-// bf16 for sets without a dot instruction: two FMAs, the odd position first. The operand is rounded
-// but kept as floats, which are broadcast without further work.
-struct Bf16Element {
+struct Fp32Element : FmaChain {
+  using Type = float;
+  static constexpr Profile kProfile = Profile::kFp32;
+  static constexpr int64_t kPositions = 1;
+  static constexpr int64_t kSteps = 1;
+};
+
+// bf16 for sets without a dot instruction. The operand is rounded but kept as floats, which are
+// broadcast without further work.
+struct Bf16Element : FmaChain {
   using Type = uint16_t;
   static constexpr Profile kProfile = Profile::kBf16;
   static constexpr int64_t kPositions = 2;
@@ -68,10 +66,6 @@ struct Bf16Element {
     if constexpr (kStep == 0) return FromBits(ShiftLeft<16>(BitsOf(lanes)));
     return FromBits(BitsOf(lanes) & I::Broadcast(static_cast<int32_t>(0xffff0000)));
   }
-  template <class V>
-  static V Extend(V factor, V weight, V chain) {
-    return Fma(factor, weight, chain);
-  }
 };
 
 // bf16 for sets whose vectors have DotPairs (VDPBF16PS), which does the same in one instruction.
@@ -79,10 +73,6 @@ struct Bf16Element {
 struct Bf16DotElement : Bf16Element {
   static constexpr int64_t kSteps = 1;
 
-  template <int64_t kStep, class V>
-  static V Weight(V lanes) {
-    return lanes;
-  }
   template <class V>
   static V Extend(V factor, V weight, V chain) {
     return DotPairs(factor, weight, chain);

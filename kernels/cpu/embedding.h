@@ -1,6 +1,7 @@
 #ifndef LOCKSTEP_KERNELS_CPU_EMBEDDING_H_
 #define LOCKSTEP_KERNELS_CPU_EMBEDDING_H_
 
+#include <bit>
 #include <cstdint>
 
 #include "absl/types/span.h"
@@ -22,11 +23,13 @@ void EmbeddingRow(const PackedMatrix& table, int64_t token, Fp32Element /*elemen
 }
 template <class V>
 void EmbeddingRow(const PackedMatrix& table, int64_t token, Bf16Element /*element*/, float* y) {
-  const auto* from = static_cast<const uint16_t*>(table.panels) +
-                     (token / kPanelWidth * PanelRows(Profile::kBf16, table.k) * kPanelWidth +
-                      token % kPanelWidth) *
-                         2;
-  for (int64_t i = 0; i < table.k; ++i) y[i] = WidenBf16(from[i / 2 * 2 * kPanelWidth + i % 2]);
+  const float* from = static_cast<const float*>(table.panels) +
+                      token / kPanelWidth * PanelRows(Profile::kBf16, table.k) * kPanelWidth +
+                      token % kPanelWidth;
+  for (int64_t i = 0; i < table.k; ++i) {
+    const auto pair = std::bit_cast<uint32_t>(from[i / 2 * kPanelWidth]);
+    y[i] = WidenBf16(static_cast<uint16_t>(i % 2 == 0 ? pair : pair >> 16));
+  }
 }
 
 // Columns [begin, end) of dtable (+=): rows of dy added one by one, ascending.

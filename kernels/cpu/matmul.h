@@ -131,13 +131,13 @@ void TransposeSquareOf(const PackedMatrix& w, int64_t first_n, int64_t count, in
 template <class V>
 void TransposeSquareOf(const PackedMatrix& w, int64_t first_n, int64_t count, int64_t first_k,
                        int64_t width, Bf16Element /*element*/, float* to) {
-  const auto* from =
-      static_cast<const uint32_t*>(w.panels) +
+  const float* from =
+      PanelLanes(w) +
       (first_n / kPanelWidth * PanelRows(Profile::kBf16, w.k) + first_k / 2) * kPanelWidth;
   for (int64_t n = 0; n < count; n += 2, to += kPanelWidth) {
     for (int64_t k = 0; k < width; k += 2) {
-      const uint32_t even = from[k / 2 * kPanelWidth + n];
-      const uint32_t odd = from[k / 2 * kPanelWidth + n + 1];
+      const auto even = std::bit_cast<uint32_t>(from[k / 2 * kPanelWidth + n]);
+      const auto odd = std::bit_cast<uint32_t>(from[k / 2 * kPanelWidth + n + 1]);
       to[k] = std::bit_cast<float>((even & 0xffff) | odd << 16);
       to[k + 1] = std::bit_cast<float>(even >> 16 | (odd & 0xffff0000));
     }

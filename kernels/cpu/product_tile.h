@@ -32,7 +32,12 @@ template <class Element, int64_t kStep, class V, int64_t kRows>
     return V::Broadcast(rows[r * stride + i * Element::kSteps + kStep]);
   };
   const auto weight = [&](int64_t v) {
-    return Element::template Weight<kStep>(V::Load(panel + v * V::kLanes));
+    const V lanes = V::Load(panel + v * V::kLanes);
+    if constexpr (Element::kSteps == 1) {
+      return lanes;
+    } else {
+      return Element::template Weight<kStep>(lanes);
+    }
   };
   if constexpr (kRows < kPanelVectors<V>) {
     V factors[kRows];

@@ -127,20 +127,29 @@ void CpuKernels<V, Element>::Add(Parallel& parallel, const float* a, const float
   });
 }
 
+// Calls rotate(head, angles) for every head of every row of x[m, heads, head_dim], and where the
+// angles of the row's position begin.
+template <class V, class Rotate>
+void ForEachHead(Parallel& parallel, float* x, int64_t stride, int64_t heads, int64_t head_dim,
+                 absl::Span<const int32_t> positions, Rotate rotate) {
+  const int64_t m = static_cast<int64_t>(positions.size());
+  parallel.For(m, GrainRows(heads * head_dim), [&](int64_t begin, int64_t end) {
+    FpEnvironment environment;
+    for (int64_t row = begin; row < end; ++row) {
+      const int64_t angles = positions[row] * (head_dim / 2);
+      for (int64_t head = 0; head < heads; ++head) {
+        rotate(x + row * stride + head * head_dim, angles);
+      }
+    }
+  });
+}
+
 template <class V, class Element>
 void CpuKernels<V, Element>::Rope(Parallel& parallel, float* x, int64_t stride, int64_t heads,
                                   int64_t head_dim, absl::Span<const int32_t> positions,
                                   const float* cosine, const float* sine) const {
-  const int64_t m = static_cast<int64_t>(positions.size());
-  const int64_t half = head_dim / 2;
-  parallel.For(m, GrainRows(heads * head_dim), [&](int64_t begin, int64_t end) {
-    FpEnvironment environment;
-    for (int64_t row = begin; row < end; ++row) {
-      const int64_t angles = positions[row] * half;
-      for (int64_t head = 0; head < heads; ++head) {
-        RotateHead<V>(x + row * stride + head * head_dim, half, cosine + angles, sine + angles);
-      }
-    }
+  ForEachHead<V>(parallel, x, stride, heads, head_dim, positions, [=](float* head, int64_t angles) {
+    RotateHead<V>(head, head_dim / 2, cosine + angles, sine + angles);
   });
 }
 
@@ -149,18 +158,10 @@ void CpuKernels<V, Element>::RopeBackward(Parallel& parallel, float* dx, int64_t
                                           int64_t heads, int64_t head_dim,
                                           absl::Span<const int32_t> positions, const float* cosine,
                                           const float* sine) const {
-  const int64_t m = static_cast<int64_t>(positions.size());
-  const int64_t half = head_dim / 2;
-  parallel.For(m, GrainRows(heads * head_dim), [&](int64_t begin, int64_t end) {
-    FpEnvironment environment;
-    for (int64_t row = begin; row < end; ++row) {
-      const int64_t angles = positions[row] * half;
-      for (int64_t head = 0; head < heads; ++head) {
-        RotateHeadBack<V>(dx + row * stride + head * head_dim, half, cosine + angles,
-                          sine + angles);
-      }
-    }
-  });
+  ForEachHead<V>(parallel, dx, stride, heads, head_dim, positions,
+                 [=](float* head, int64_t angles) {
+                   RotateHeadBack<V>(head, head_dim / 2, cosine + angles, sine + angles);
+                 });
 }
 
 template <class V, class Element>

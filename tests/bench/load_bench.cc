@@ -34,6 +34,7 @@
 #include "core/model/stage_weights.h"
 #include "kernels/select.h"
 #include "tests/support/temp_directory.h"
+#include "tests/support/tiny_model.h"
 
 namespace lockstep::bench {
 namespace {
@@ -64,19 +65,6 @@ Cost CostOf(Body body) {
 [[noreturn]] void Fail(const std::string& message) {
   std::fprintf(stderr, "load_bench: %s\n", message.c_str());
   std::exit(EXIT_FAILURE);
-}
-
-ModelConfig SmolLm2Shape() {
-  ModelConfig config = TinyByteLlama();
-  config.vocab_size = 49152;
-  config.hidden_size = 576;
-  config.intermediate_size = 1536;
-  config.layer_count = 30;
-  config.head_count = 9;
-  config.kv_head_count = 3;
-  config.head_dim = 64;
-  config.context_length_max = 8192;
-  return config;
 }
 
 // What any loader does to one model, as fast as the machine does it.

@@ -79,11 +79,12 @@ std::vector<GenerateRequest> MatrixRequests() {
   return requests;
 }
 
-std::vector<GenerationVariant> GenerationVariants() {
+std::vector<GenerationVariant> GenerationVariants(kernels::Profile profile) {
   std::vector<GenerationVariant> variants;
   const auto add = [&](std::string name, const std::function<void(EngineConfig&)>& change,
                        Arrival arrival = Arrival::kTogether) {
     EngineConfig config = BaselineConfig("");
+    config.profile = profile;
     change(config);
     variants.push_back({std::move(name), config, arrival});
   };
@@ -119,7 +120,7 @@ std::vector<GenerationVariant> GenerationVariants() {
   }
   add(
       "stages_2_alone", [](EngineConfig& c) { c.stages = 2; }, Arrival::kOneByOne);
-  for (const InstructionSet set : kernels::kInstructionSets) {
+  for (const InstructionSet set : kernels::InstructionSetsOf(profile)) {
     add(std::string(kernels::InstructionSetName(set)),
         [=](EngineConfig& c) { c.instruction_set = set; });
   }

@@ -37,7 +37,8 @@ struct GenerationVariant {
   Arrival arrival = Arrival::kTogether;
 };
 // The first is the baseline: each request alone.
-std::vector<GenerationVariant> GenerationVariants();
+std::vector<GenerationVariant> GenerationVariants(
+    kernels::Profile profile = kernels::Profile::kFp32);
 
 GenerationRun RunGeneration(EngineDriver& driver, GenerationVariant::Arrival arrival);
 // On an engine of its own, on the model in `directory`.

@@ -329,7 +329,7 @@ TEST_P(OnPolicyTest, AColdServerOnTheExportedWeightsGivesTheSame) {
 // The matrix holds under weights that training made, too.
 TEST_P(OnPolicyTest, TheMatrixHoldsAfterSteps) {
   std::vector<GenerationRun> runs;
-  for (const GenerationVariant& variant : GenerationVariants()) {
+  for (const GenerationVariant& variant : GenerationVariants(GetParam())) {
     if (variant.name != "baseline" && variant.name != "all_at_once") continue;
     EngineConfig config = variant.config;
     config.model_directory = root_.PathOf("tiny");

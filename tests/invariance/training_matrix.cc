@@ -109,12 +109,13 @@ TrainStepRequest ScriptedStep(int step) {
   return request;
 }
 
-std::vector<TrainingVariant> TrainingVariants() {
+std::vector<TrainingVariant> TrainingVariants(kernels::Profile profile) {
   constexpr int32_t kAll = kDataPerStep;
   std::vector<TrainingVariant> variants;
   const auto add = [&](std::string name, int32_t micro_batch_size, int64_t data_per_call,
                        const std::function<void(EngineConfig&)>& change) {
     EngineConfig config = BaselineConfig("");
+    config.profile = profile;
     change(config);
     variants.push_back({std::move(name), config, micro_batch_size, data_per_call});
   };
@@ -135,7 +136,7 @@ std::vector<TrainingVariant> TrainingVariants() {
     add(absl::StrCat("stages_", stages, "_micro_batch_1"), 1, 0, change);
   }
   add("stages_2_calls_of_3_micro_batch_2", 2, 3, [](EngineConfig& c) { c.stages = 2; });
-  for (const InstructionSet set : kernels::kInstructionSets) {
+  for (const InstructionSet set : kernels::InstructionSetsOf(profile)) {
     add(std::string(kernels::InstructionSetName(set)), kAll, 0,
         [=](EngineConfig& c) { c.instruction_set = set; });
   }

@@ -37,7 +37,7 @@ struct TrainingVariant {
   int64_t data_per_call = 0;  // 0: TrainStep; otherwise ForwardBackward calls and an OptimStep
 };
 // The first is the baseline: all data of a step in one micro-batch.
-std::vector<TrainingVariant> TrainingVariants();
+std::vector<TrainingVariant> TrainingVariants(kernels::Profile profile = kernels::Profile::kFp32);
 
 std::vector<StepTrace> RunTraining(EngineDriver& driver, const TrainingVariant& variant,
                                    int step_count);

@@ -1,23 +1,17 @@
-// What of kernels::kInstructionSets can be tested on this machine.
+// Instruction sets as parameters of tests.
 #ifndef LOCKSTEP_TESTS_SUPPORT_INSTRUCTION_SETS_H_
 #define LOCKSTEP_TESTS_SUPPORT_INSTRUCTION_SETS_H_
 
-#include <string>
+#include <optional>
 
+#include "gtest/gtest.h"
 #include "kernels/select.h"
 
-namespace lockstep {
-
-// Why the kernels of a set and a profile cannot run here, for GTEST_SKIP; empty if they can.
-inline std::string WhyNotHere(kernels::InstructionSet set, kernels::Profile profile) {
-  const std::string name(kernels::InstructionSetName(set));
-  if (!kernels::CpuSupports(set)) return "cpu lacks " + name;
-  if (kernels::CreateKernels(set, profile) == nullptr) {
-    return name + " has nothing for profile " + std::string(kernels::ProfileName(profile));
-  }
-  return "";
-}
-
-}  // namespace lockstep
+// In a test's body or SetUp: leaves, naming the set, where the machine cannot run it. nullopt is
+// the set that a server would choose.
+#define LOCKSTEP_SKIP_UNLESS_SUPPORTED(set)                                    \
+  if (const std::optional<::lockstep::kernels::InstructionSet> wanted = (set); \
+      wanted.has_value() && !::lockstep::kernels::CpuSupports(*wanted))        \
+  GTEST_SKIP() << "cpu lacks " << ::lockstep::kernels::InstructionSetName(*wanted)
 
 #endif  // LOCKSTEP_TESTS_SUPPORT_INSTRUCTION_SETS_H_

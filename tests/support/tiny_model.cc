@@ -54,6 +54,19 @@ ModelConfig TinyModelConfig(TinyFamily family, int64_t layer_count) {
   return config;
 }
 
+ModelConfig SmolLm2Shape() {
+  ModelConfig config = TinyByteLlama();
+  config.vocab_size = 49152;
+  config.hidden_size = 576;
+  config.intermediate_size = 1536;
+  config.layer_count = 30;
+  config.head_count = 9;
+  config.kv_head_count = 3;
+  config.head_dim = 64;
+  config.context_length_max = 8192;
+  return config;
+}
+
 void FillTinyTensor(const ParamSpec& spec, uint64_t seed, float* values) {
   const bool norm = absl::EndsWith(spec.name, "norm.weight");
   FillNormal(seed, spec.canonical_begin, spec.size(), 0.25, values);

@@ -31,6 +31,9 @@ inline ModelConfig TinyModelConfig(bool tied, int64_t layer_count = 3) {
   return TinyModelConfig(tied ? TinyFamily::kTied : TinyFamily::kUntied, layer_count);
 }
 
+// The shape of SmolLM2-135M, for what counts or measures.
+ModelConfig SmolLm2Shape();
+
 // Elements of one tensor, a function of (spec, seed) alone: norm weights around 1, matrices wide
 // enough that attention is far from uniform and logits are nats apart.
 void FillTinyTensor(const ParamSpec& spec, uint64_t seed, float* values);

@@ -6,7 +6,7 @@ from pathlib import Path
 import lockstep
 import numpy as np
 import pytest
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+from tokenizers import Tokenizer
 
 TEMPLATE = (
     "{% for message in messages %}"
@@ -17,16 +17,10 @@ TEMPLATE = (
 
 
 @pytest.fixture
-def directory(tmp_path: Path) -> Path:
+def directory(tmp_path: Path, byte_tokenizer: Tokenizer) -> Path:
     """A byte-level tokenizer with two special tokens."""
-    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
-    tokenizer = Tokenizer(
-        models.BPE(vocab={character: i for i, character in enumerate(alphabet)}, merges=[])
-    )
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    tokenizer.decoder = decoders.ByteLevel()
-    tokenizer.add_special_tokens(["<|end|>", "<|assistant|>"])
-    tokenizer.save(str(tmp_path / "tokenizer.json"))
+    byte_tokenizer.add_special_tokens(["<|end|>", "<|assistant|>"])
+    byte_tokenizer.save(str(tmp_path / "tokenizer.json"))
     config = {"eos_token": {"content": "<|end|>"}, "chat_template": TEMPLATE}
     (tmp_path / "tokenizer_config.json").write_text(json.dumps(config))
     return tmp_path

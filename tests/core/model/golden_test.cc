@@ -171,10 +171,7 @@ testing::AssertionResult WithinRounding(const Results& results, const Golden& go
 
 class GoldenTest : public testing::TestWithParam<std::tuple<const char*, InstructionSet>> {
  protected:
-  void SetUp() override {
-    const std::string why_not = WhyNotHere(set_, kernels::Profile::kFp32);
-    if (!why_not.empty()) GTEST_SKIP() << why_not;
-  }
+  void SetUp() override { LOCKSTEP_SKIP_UNLESS_SUPPORTED(set_); }
 
   const Golden golden_{std::get<0>(GetParam())};
   const InstructionSet set_ = std::get<1>(GetParam());
@@ -292,8 +289,7 @@ INSTANTIATE_TEST_SUITE_P(
     Fixtures, GoldenTest,
     testing::Combine(testing::Values("llama_tied", "llama_untied", "llama3_rope", "mistral",
                                      "qwen2", "qwen3"),
-                     testing::Values(InstructionSet::kReference, InstructionSet::kScalar,
-                                     InstructionSet::kAvx2, InstructionSet::kAvx512)),
+                     testing::ValuesIn(kernels::InstructionSetsOf(kernels::Profile::kFp32))),
     [](const auto& info) {
       return absl::StrCat(std::get<0>(info.param), "_",
                           std::string(kernels::InstructionSetName(std::get<1>(info.param))));

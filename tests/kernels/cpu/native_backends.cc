@@ -1,5 +1,3 @@
-#include <utility>
-
 #include "kernels/select.h"
 #include "tests/kernels/cpu/backends_under_test.h"
 
@@ -8,10 +6,9 @@ namespace lockstep::kernels {
 std::vector<std::unique_ptr<Kernels>> BackendsUnderTest() {
   std::vector<std::unique_ptr<Kernels>> backends;
   for (const Profile profile : {Profile::kFp32, Profile::kBf16}) {
-    for (const InstructionSet set : kInstructionSets) {
+    for (const InstructionSet set : InstructionSetsOf(profile)) {
       if (set == InstructionSet::kReference || !CpuSupports(set)) continue;
-      auto kernels = CreateKernels(set, profile);
-      if (kernels != nullptr) backends.push_back(std::move(kernels));
+      backends.push_back(CreateKernels(set, profile));
     }
   }
   return backends;

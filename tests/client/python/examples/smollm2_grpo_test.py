@@ -19,7 +19,7 @@ import grpc
 import numpy as np
 import pytest
 from lockstep.wire import generation_pb2, lockstep_pb2, training_pb2, types_pb2
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+from tokenizers import Tokenizer
 
 from tests.client.python.fake_server import FakeServer, delta, done, header, serving
 
@@ -40,15 +40,9 @@ def example() -> ModuleType:
 
 
 @pytest.fixture
-def directory(tmp_path: Path) -> Path:
+def directory(tmp_path: Path, byte_tokenizer: Tokenizer) -> Path:
     """A byte-level tokenizer with a chat template."""
-    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
-    tokenizer = Tokenizer(
-        models.BPE(vocab={character: i for i, character in enumerate(alphabet)}, merges=[])
-    )
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    tokenizer.decoder = decoders.ByteLevel()
-    tokenizer.save(str(tmp_path / "tokenizer.json"))
+    byte_tokenizer.save(str(tmp_path / "tokenizer.json"))
     template = "{% for message in messages %}{{ message['content'] }}{% endfor %}"
     (tmp_path / "tokenizer_config.json").write_text(json.dumps({"chat_template": template}))
     return tmp_path
