@@ -152,7 +152,8 @@ class Kernels {
   virtual void AdamW(Parallel& parallel, const AdamWScalars& scalars, int64_t n,
                      const float* gradient, float* master, float* moment1,
                      float* moment2) const = 0;
-  // Sum over i of mix(bits(x[i]), first_index + i): integers only, any order.
+  // Digest of one tensor whose first element has the canonical index first_index, over its raw bits
+  // (kernels/digest_hash.h): integers only. Those of several tensors add, in any order.
   virtual Digest128 Digest(Parallel& parallel, const float* x, int64_t n,
                            uint64_t first_index) const = 0;
 

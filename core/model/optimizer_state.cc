@@ -19,6 +19,15 @@ int64_t CanonicalSize(const ModelConfig& config) {
   return last.canonical_begin + last.size();
 }
 
+// Backs fresh memory with pages, as all threads: two that write to one huge page for the first
+// time, as they do to a tensor, wait for each other while the kernel clears it.
+void TouchPages(kernels::Parallel& parallel, Buffer<uint8_t>& memory) {
+  constexpr int64_t kHugePage = int64_t{2} << 20;
+  parallel.For((memory.size() + kHugePage - 1) / kHugePage, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t page = begin; page < end; ++page) memory[page * kHugePage] = 0;
+  });
+}
+
 }  // namespace
 
 OptimizerState::OptimizerState(const ModelConfig& config, const StageRange& range)
@@ -111,6 +120,7 @@ std::shared_ptr<const StageWeights> OptimizerState::MakeWeights(const kernels::K
   auto weights = std::make_shared<StageWeights>();
   weights->version = version;
   weights->memory = Buffer<uint8_t>(StageWeightsBytes(config_, range_, kernels.profile()));
+  TouchPages(parallel, weights->memory);
   int64_t used = 0;
   const auto take = [&](int64_t bytes) {
     uint8_t* piece = weights->memory.data() + used;
@@ -172,15 +182,12 @@ kernels::Digest128 OptimizerState::DigestOf(const kernels::Kernels& kernels,
                                             kernels::Parallel& parallel,
                                             const Buffer<float>& values,
                                             int64_t index_begin) const {
-  // One call, so that the threads meet once: all but a tied copy follow each other in canonical
-  // order too.
-  const size_t first = IsTiedCopy(0) ? 1 : 0;
-  const ParamSpec& begin = params_[first];
-  const ParamSpec& last = params_.back();
-  const int64_t size = values.size() - offsets_[first];
-  LOCKSTEP_CHECK_EQ(last.canonical_begin + last.size() - begin.canonical_begin, size);
-  return kernels.Digest(parallel, values.data() + offsets_[first], size,
-                        static_cast<uint64_t>(begin.canonical_begin + index_begin));
+  kernels::Digest128 digest;
+  for (size_t t = IsTiedCopy(0) ? 1 : 0; t < params_.size(); ++t) {
+    digest += kernels.Digest(parallel, values.data() + offsets_[t], params_[t].size(),
+                             static_cast<uint64_t>(params_[t].canonical_begin + index_begin));
+  }
+  return digest;
 }
 
 }  // namespace lockstep

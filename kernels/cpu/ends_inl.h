@@ -84,7 +84,7 @@ void CpuKernels<V, Element>::AdamW(Parallel& parallel, const AdamWScalars& scala
 template <class V, class Element>
 Digest128 CpuKernels<V, Element>::Digest(Parallel& parallel, const float* x, int64_t n,
                                          uint64_t first_index) const {
-  return DigestElements<V>(parallel, x, n, first_index);
+  return DigestTensor<V>(parallel, x, n, first_index);
 }
 
 }  // namespace lockstep::kernels::cpu

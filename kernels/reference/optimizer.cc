@@ -1,9 +1,11 @@
 // The gradient norm's leaves, AdamW (Loshchilov and Hutter 2019) and the digest of the weights.
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
+#include <cstdint>
 
-#include "kernels/digest_mix.h"
+#include "kernels/digest_hash.h"
 #include "kernels/fp_environment.h"
 #include "kernels/reference/reference_kernels.h"
 #include "kernels/reference/row_reduction.h"
@@ -41,8 +43,17 @@ void ReferenceKernels::AdamW(Parallel& /*parallel*/, const AdamWScalars& scalars
 
 Digest128 ReferenceKernels::Digest(Parallel& /*parallel*/, const float* x, int64_t n,
                                    uint64_t first_index) const {
+  const auto bits = [&](int64_t i) { return i < n ? std::bit_cast<uint32_t>(x[i]) : 0; };
   Digest128 digest;
-  for (int64_t i = 0; i < n; ++i) digest += MixElement(x[i], first_index + i);
+  for (int64_t begin = 0; begin < n; begin += kDigestBlock) {
+    uint64_t sum1 = 0;
+    uint64_t sum2 = 0;
+    for (int64_t i = 0; i < kDigestBlock; i += 2) {
+      sum1 += PairProduct(bits(begin + i), bits(begin + i + 1), kDigestKeys1, i);
+      sum2 += PairProduct(bits(begin + i), bits(begin + i + 1), kDigestKeys2, i);
+    }
+    digest += MixBlock(sum1, sum2, first_index + static_cast<uint64_t>(begin));
+  }
   return digest;
 }
 

@@ -5,11 +5,13 @@
 #include <bit>
 #include <cmath>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <utility>
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "kernels/digest_hash.h"
 #include "kernels/kernels.h"
 #include "kernels/serial.h"
 #include "tests/kernels/reference/double_oracle.h"
@@ -79,13 +81,21 @@ TEST_F(OptimizerOracle, SumOfSquaresIsWithinBounds) {
   }
 }
 
-TEST_F(OptimizerOracle, DigestIsASumOverAnyCut) {
-  const std::vector<float> x = RandomFloats(1000, 6);
-  const Digest128 whole = kernels_->Digest(serial_, x.data(), 1000, 70);
-  Digest128 parts = kernels_->Digest(serial_, x.data() + 333, 667, 70 + 333);
-  parts += kernels_->Digest(serial_, x.data(), 333, 70);
+TEST_F(OptimizerOracle, DigestIsASumOverBlocks) {
+  const std::vector<float> x = RandomFloats(3000, 6);
+  const Digest128 whole = kernels_->Digest(serial_, x.data(), 3000, 70);
+  Digest128 parts = kernels_->Digest(serial_, x.data() + 2048, 952, 70 + 2048);
+  parts += kernels_->Digest(serial_, x.data(), 2048, 70);
   EXPECT_EQ(whole, parts);
   EXPECT_EQ(kernels_->Digest(serial_, x.data(), 0, 70), Digest128{});
+}
+
+TEST_F(OptimizerOracle, ZerosAddNothingToADigest) {
+  std::vector<float> x(5000, 0.0f);
+  EXPECT_EQ(kernels_->Digest(serial_, x.data(), 5000, 70), Digest128{});
+  x[10] = 1.0f;
+  EXPECT_EQ(kernels_->Digest(serial_, x.data(), 5000, 70),
+            kernels_->Digest(serial_, x.data(), 11, 70));
 }
 
 TEST_F(OptimizerOracle, DigestSeesEveryBitAndItsPlace) {
@@ -105,6 +115,56 @@ TEST_F(OptimizerOracle, DigestSeesEveryBitAndItsPlace) {
   std::swap(x[3], x[77]);
   EXPECT_EQ(digest(), before);
   EXPECT_NE(kernels_->Digest(serial_, x.data(), 100, 1), before) << "another first index";
+}
+
+// Of a pair's elements, one changes the product with either keys unless the other makes its factor
+// zero: never with both, because they differ. So no change of one element is missed, whatever the
+// rest is; here the rest is what makes one factor zero.
+TEST_F(OptimizerOracle, DigestSeesAnElementBesideAFactorOfZero) {
+  for (int64_t i = 0; i < kDigestBlock; ++i) {
+    const int64_t partner = i ^ 1;
+    ASSERT_NE(kDigestKeys1[i], kDigestKeys2[i]) << i;
+    for (const DigestKeys& keys : {kDigestKeys1, kDigestKeys2}) {
+      std::vector<float> x = RandomFloats(kDigestBlock, 8);
+      x[partner] = std::bit_cast<float>(0u - keys[partner]);
+      const Digest128 before = kernels_->Digest(serial_, x.data(), kDigestBlock, 0);
+      x[i] = -x[i];
+      EXPECT_NE(kernels_->Digest(serial_, x.data(), kDigestBlock, 0), before) << i;
+    }
+  }
+}
+
+// Changes that go together, as faults of programs do, not at random.
+TEST_F(OptimizerOracle, DigestSeesChangesThatBelongTogether) {
+  using Change = void (*)(std::vector<float>&);
+  const std::vector<std::pair<const char*, Change>> changes = {
+      {"none", [](auto&) {}},
+      {"all negated", [](auto& x) { std::ranges::transform(x, x.begin(), std::negate{}); }},
+      {"rotated by one", [](auto& x) { std::rotate(x.begin(), x.begin() + 1, x.end()); }},
+      {"reversed", [](auto& x) { std::ranges::reverse(x); }},
+      {"blocks exchanged",
+       [](auto& x) { std::swap_ranges(x.begin(), x.begin() + 1024, x.begin() + 2048); }},
+      {"halves of a block exchanged",
+       [](auto& x) { std::swap_ranges(x.begin(), x.begin() + 512, x.begin() + 512); }},
+      {"a row written twice", [](auto& x) { std::copy_n(x.begin(), 64, x.begin() + 64); }},
+      {"two elements negated", [](auto& x) { x[5] = -x[5], x[6] = -x[6]; }},
+      {"both elements of a pair negated", [](auto& x) { x[6] = -x[6], x[7] = -x[7]; }},
+      {"lower halves lost",
+       [](auto& x) {
+         for (float& v : x) v = std::bit_cast<float>(Bits(v) & 0xffff0000u);
+       }},
+  };
+  std::vector<Digest128> digests;
+  for (const auto& [name, change] : changes) {
+    std::vector<float> x = RandomFloats(4096, 9);
+    change(x);
+    const Digest128 digest = kernels_->Digest(serial_, x.data(), 4096, 0);
+    for (size_t other = 0; other < digests.size(); ++other) {
+      EXPECT_NE(digest.low, digests[other].low) << name << " and " << changes[other].first;
+      EXPECT_NE(digest.high, digests[other].high) << name << " and " << changes[other].first;
+    }
+    digests.push_back(digest);
+  }
 }
 
 TEST_F(OptimizerOracle, DigestCountsRawBits) {
