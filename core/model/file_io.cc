@@ -1,6 +1,7 @@
 #include "core/model/file_io.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -72,6 +73,38 @@ absl::StatusOr<std::string> ReadTextFile(const std::string& path, int64_t bytes_
   }
   if (std::ferror(file.get())) return SystemError(path, "cannot read", errno);
   return contents;
+}
+
+absl::StatusOr<InputFile> InputFile::Open(const std::string& path) {
+  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (descriptor < 0) return SystemError(path, "cannot open", errno);
+  InputFile file(path, descriptor);
+  struct stat status = {};
+  if (::fstat(descriptor, &status) != 0) return SystemError(path, "cannot open", errno);
+  if (!S_ISREG(status.st_mode))
+    return absl::DataLossError(absl::StrCat(path, ": not a regular file"));
+  file.bytes_ = status.st_size;
+  return file;
+}
+
+InputFile::~InputFile() {
+  if (descriptor_ >= 0) ::close(descriptor_);
+}
+
+absl::Status InputFile::ReadAt(int64_t offset, int64_t count, char* bytes) const {
+  while (count > 0) {
+    const ssize_t got = ::pread(descriptor_, bytes, static_cast<size_t>(count), offset);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return SystemError(path_, "cannot read", errno);
+    if (got == 0) {
+      return absl::DataLossError(
+          absl::StrCat(path_, ": ends at byte ", offset, ", of ", bytes_, " when it was opened"));
+    }
+    offset += got;
+    count -= got;
+    bytes += got;
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<OutputFile> OutputFile::Create(const std::string& path) {

@@ -11,7 +11,8 @@
 
 namespace lockstep {
 
-// Files of a model directory, with system errors as Status naming path and cause.
+// Files of a model directory, with system errors as Status naming path and cause. They are read,
+// not mapped: a disk that fails under a mapped file ends the process.
 
 // NOT_FOUND (ENOENT), ALREADY_EXISTS (EEXIST), PERMISSION_DENIED (EACCES), RESOURCE_EXHAUSTED (no
 // space, quota or descriptors left), else UNAVAILABLE. `doing`: "cannot open".
@@ -19,6 +20,32 @@ absl::Status SystemError(const std::string& path, absl::string_view doing, int e
 
 // The whole of a file. RESOURCE_EXHAUSTED: more than `bytes_max`.
 absl::StatusOr<std::string> ReadTextFile(const std::string& path, int64_t bytes_max);
+
+// A regular file being read, closed by the destructor. Thread safe.
+class InputFile {
+ public:
+  // DATA_LOSS: there is something else than a regular file.
+  static absl::StatusOr<InputFile> Open(const std::string& path);
+  ~InputFile();
+  InputFile(InputFile&& other) noexcept
+      : path_(std::move(other.path_)),
+        descriptor_(std::exchange(other.descriptor_, -1)),
+        bytes_(other.bytes_) {}
+  InputFile& operator=(InputFile&&) = delete;
+
+  const std::string& path() const { return path_; }
+  // Its length when it was opened.
+  int64_t bytes() const { return bytes_; }
+  // Reads `count` bytes from `offset` on. DATA_LOSS: the file has become shorter than that.
+  absl::Status ReadAt(int64_t offset, int64_t count, char* bytes) const;
+
+ private:
+  InputFile(std::string path, int descriptor) : path_(std::move(path)), descriptor_(descriptor) {}
+
+  std::string path_;
+  int descriptor_;
+  int64_t bytes_ = 0;
+};
 
 // A file being written, closed by the destructor. One thread at a time.
 class OutputFile {

@@ -1,9 +1,5 @@
 #include "core/model/hf_directory.h"
 
-#include <algorithm>
-#include <atomic>
-#include <bit>
-#include <cstring>
 #include <filesystem>
 #include <map>
 #include <set>
@@ -18,7 +14,7 @@
 #include "core/model/file_io.h"
 #include "core/model/hf_export.h"
 #include "core/model/safetensors.h"
-#include "kernels/bf16.h"
+#include "core/model/tensor_reader.h"
 #include "nlohmann/json.hpp"
 
 namespace lockstep {
@@ -88,71 +84,6 @@ absl::Status CheckEntry(const ParamSpec& spec, const std::string& path,
                                                  " is not served; F32, BF16 and F16 are"));
   }
   return absl::OkStatus();
-}
-
-// IEEE binary16, all of whose numbers are binary32 numbers too.
-float FromF16(uint16_t bits) {
-  const uint32_t sign = static_cast<uint32_t>(bits & 0x8000) << 16;
-  const uint32_t exponent = (bits >> 10) & 0x1f;
-  const uint32_t mantissa = bits & 0x3ff;
-  if (exponent == 0) {
-    const float magnitude = static_cast<float>(mantissa) * 0x1p-24f;
-    return std::bit_cast<float>(std::bit_cast<uint32_t>(magnitude) | sign);
-  }
-  const uint32_t wide_exponent = exponent == 0x1f ? 0xff : exponent + (127 - 15);
-  return std::bit_cast<float>(sign | wide_exponent << 23 | mantissa << 13);
-}
-
-// Without a way out in the middle: what is read is finite, and all of it is looked at anyway.
-bool AreFinite(const float* values, int64_t count) {
-  constexpr uint32_t kExponent = 0x7f800000;
-  uint32_t non_finite = 0;
-  for (int64_t i = 0; i < count; ++i) {
-    non_finite |= (std::bit_cast<uint32_t>(values[i]) & kExponent) == kExponent ? 1 : 0;
-  }
-  return non_finite == 0;
-}
-
-// A tensor in a file, and where its elements go.
-struct Source {
-  const SafetensorsFile* file;
-  const SafetensorsEntry* entry;
-  int64_t begin;
-  int64_t end;
-};
-
-int64_t ElementBytes(const SafetensorsEntry& entry) { return entry.dtype == "F32" ? 4 : 2; }
-
-// Elements that are widened and then checked while they are in the first cache.
-constexpr int64_t kBlock = 4096;
-
-// `count` elements in F32, BF16 or F16, at most kBlock.
-void Widen(const std::string& dtype, const char* bytes, int64_t count, float* values) {
-  if (dtype == "F32") {
-    std::memcpy(values, bytes, static_cast<size_t>(4 * count));
-    return;
-  }
-  uint16_t halves[kBlock];  // the file's own may be unaligned
-  std::memcpy(halves, bytes, static_cast<size_t>(2 * count));
-  const bool bf16 = dtype == "BF16";
-  std::transform(halves, halves + count, values,
-                 [bf16](uint16_t half) { return bf16 ? kernels::WidenBf16(half) : FromF16(half); });
-}
-
-// values[first, last) of one tensor; whether all are finite.
-bool ReadPart(const Source& source, int64_t first, int64_t last, float* values) {
-  const int64_t element_bytes = ElementBytes(*source.entry);
-  const absl::Span<const char> bytes = source.entry->bytes.subspan(
-      (first - source.begin) * element_bytes, (last - first) * element_bytes);
-  bool finite = true;
-  for (int64_t begin = first; begin < last; begin += kBlock) {
-    const int64_t count = std::min(kBlock, last - begin);
-    Widen(source.entry->dtype, bytes.data() + (begin - first) * element_bytes, count,
-          values + begin);
-    finite = AreFinite(values + begin, count) && finite;
-  }
-  source.file->Forget(bytes);
-  return finite;
 }
 
 }  // namespace
@@ -252,35 +183,13 @@ absl::StatusOr<HfDirectory> HfDirectory::Open(const std::string& model_directory
 
 absl::Status HfDirectory::Read(kernels::Parallel& parallel, absl::Span<const ParamSpec> specs,
                                float* values) const {
-  std::vector<Source> sources;
-  int64_t total = 0;
+  std::vector<TensorSource> sources;
   for (const ParamSpec& spec : specs) {
     const auto it = impl_->tensors.find(spec.name);
     LOCKSTEP_CHECK(it != impl_->tensors.end()) << spec.name << " is not of the opened model";
-    const SafetensorsEntry& entry = *it->second.entry;
-    LOCKSTEP_CHECK_EQ(static_cast<int64_t>(entry.bytes.size()), spec.size() * ElementBytes(entry));
-    sources.push_back({it->second.file, &entry, total, total + spec.size()});
-    total = sources.back().end;
+    sources.push_back({it->second.file, it->second.entry, spec.name, spec.size()});
   }
-
-  // One range a thread over all tensors, so that they meet once and have the same to do.
-  std::atomic<bool> finite = true;
-  parallel.For((total + kBlock - 1) / kBlock, 1, [&](int64_t begin, int64_t end) {
-    const int64_t range_end = std::min(end * kBlock, total);
-    for (const Source& source : sources) {
-      const int64_t first = std::max(begin * kBlock, source.begin);
-      const int64_t last = std::min(range_end, source.end);
-      if (first < last && !ReadPart(source, first, last, values)) finite = false;
-    }
-  });
-  if (finite) return absl::OkStatus();
-  const int64_t bad =
-      std::find_if_not(values, values + total, [](float v) { return AreFinite(&v, 1); }) - values;
-  const auto in = std::find_if(sources.begin(), sources.end(),
-                               [bad](const Source& source) { return bad < source.end; });
-  return absl::DataLossError(
-      absl::StrCat(in->file->path(), ": ", specs[static_cast<size_t>(in - sources.begin())].name,
-                   ": element ", bad - in->begin, " is not finite (", values[bad], ")"));
+  return ReadTensors(parallel, sources, values);
 }
 
 HfDirectory::HfDirectory(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}

@@ -15,8 +15,8 @@
 namespace lockstep {
 
 // The weights of a Hugging Face directory: model.safetensors, or shards listed by
-// model.safetensors.index.json. Files are mapped read-only, headers checked in full (sizes,
-// offsets, overlaps, dtypes) before anything is read. Thread compatible.
+// model.safetensors.index.json. Headers are checked in full (sizes, offsets, overlaps, dtypes)
+// before anything is read. Thread compatible.
 class HfDirectory {
  public:
   // NOT_FOUND, INVALID_ARGUMENT or DATA_LOSS naming file and tensor: missing, extra or misshapen
@@ -25,7 +25,8 @@ class HfDirectory {
                                           const ModelConfig& config);
 
   // Reads tensors as fp32 (bf16 and f16 widen exactly) into `values`, one behind the other. A
-  // non-finite weight is DATA_LOSS naming the first one's tensor and index.
+  // non-finite weight is DATA_LOSS naming the first one's tensor and index; other errors are those
+  // of InputFile.
   absl::Status Read(kernels::Parallel& parallel, absl::Span<const ParamSpec> specs,
                     float* values) const;
 

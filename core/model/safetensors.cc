@@ -1,13 +1,7 @@
 #include "core/model/safetensors.h"
 
-#include <fcntl.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <bit>
-#include <cerrno>
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
@@ -59,8 +53,9 @@ int64_t ElementsOf(const json& shape) {
   return elements;
 }
 
+// An entry whose data begin `data_begin` bytes into the file, of which there are data_size.
 absl::StatusOr<SafetensorsEntry> ParseEntry(const std::string& where, const json& value,
-                                            absl::Span<const char> data) {
+                                            int64_t data_begin, int64_t data_size) {
   if (!value.is_object()) return Damaged(where, "its header entry is not an object");
   const auto dtype = value.find("dtype");
   const auto shape = value.find("shape");
@@ -86,7 +81,6 @@ absl::StatusOr<SafetensorsEntry> ParseEntry(const std::string& where, const json
   entry.shape = shape->get<std::vector<int64_t>>();
   const int64_t begin = (*offsets)[0].get<int64_t>();
   const int64_t end = (*offsets)[1].get<int64_t>();
-  const int64_t data_size = static_cast<int64_t>(data.size());
   if (begin > end || end > data_size) {
     return Damaged(where, absl::StrCat("bytes [", begin, ", ", end, ") lie outside the ", data_size,
                                        " data bytes of the file (is it truncated?)"));
@@ -95,92 +89,78 @@ absl::StatusOr<SafetensorsEntry> ParseEntry(const std::string& where, const json
     return Damaged(where, absl::StrCat("shape ", shape->dump(), " of ", entry.dtype, " takes ",
                                        bytes, " bytes, data_offsets hold ", end - begin));
   }
-  entry.bytes = data.subspan(begin, bytes);
+  entry.begin = data_begin + begin;
+  entry.bytes = bytes;
   return entry;
 }
 
 }  // namespace
 
-void SafetensorsFile::Unmap::operator()(const char* begin) const {
-  ::munmap(const_cast<char*>(begin), static_cast<size_t>(bytes));
-}
-
 absl::StatusOr<SafetensorsFile> SafetensorsFile::Open(const std::string& path) {
-  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (descriptor < 0) return SystemError(path, "cannot open", errno);
-  struct stat status = {};
-  const bool is_file = ::fstat(descriptor, &status) == 0 && S_ISREG(status.st_mode);
-  const int64_t bytes = is_file ? status.st_size : 0;
-  void* mapped = bytes >= kLengthBytes ? ::mmap(nullptr, static_cast<size_t>(bytes), PROT_READ,
-                                                MAP_PRIVATE, descriptor, 0)
-                                       : MAP_FAILED;
-  const int map_error = errno;
-  ::close(descriptor);
-  if (!is_file) return Damaged(path, "not a regular file");
-  if (bytes < kLengthBytes) return Damaged(path, absl::StrCat("truncated: ", bytes, " bytes"));
-  if (mapped == MAP_FAILED) return SystemError(path, "cannot map", map_error);
-
-  SafetensorsFile file(
-      path, std::unique_ptr<const char, Unmap>(static_cast<const char*>(mapped), Unmap{bytes}));
+  LOCKSTEP_ASSIGN_OR_RETURN(InputFile opened, InputFile::Open(path));
+  SafetensorsFile file(std::move(opened));
   LOCKSTEP_RETURN_IF_ERROR(file.ReadHeader());
   return file;
 }
 
-void SafetensorsFile::Forget(absl::Span<const char> bytes) const {
-  // Whole pages only: at the ends, others may still be reading.
-  const auto page = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));
-  const auto begin = reinterpret_cast<uintptr_t>(bytes.data());
-  const uintptr_t first = (begin + page - 1) / page * page;
-  const uintptr_t last = (begin + bytes.size()) / page * page;
-  if (first < last) (void)::madvise(reinterpret_cast<void*>(first), last - first, MADV_DONTNEED);
+absl::Status SafetensorsFile::Read(const SafetensorsEntry& entry, int64_t offset,
+                                   absl::Span<char> to) const {
+  const int64_t count = static_cast<int64_t>(to.size());
+  LOCKSTEP_CHECK(offset >= 0 && offset + count <= entry.bytes) << "outside of the entry";
+  return file_.ReadAt(entry.begin + offset, count, to.data());
 }
 
 absl::Status SafetensorsFile::ReadHeader() {
-  const int64_t file_bytes = data_.get_deleter().bytes;
-  uint64_t header_bytes = 0;
-  std::memcpy(&header_bytes, data_.get(), kLengthBytes);
+  const int64_t file_bytes = file_.bytes();
+  if (file_bytes < kLengthBytes) {
+    return Damaged(path(), absl::StrCat("truncated: ", file_bytes, " bytes"));
+  }
+  char length[kLengthBytes];
+  LOCKSTEP_RETURN_IF_ERROR(file_.ReadAt(0, kLengthBytes, length));
+  const auto header_bytes = std::bit_cast<uint64_t>(length);
   if (header_bytes > uint64_t{kHeaderBytesMax}) {
-    return Damaged(path_, absl::StrCat("header length ", header_bytes, " is over the limit of ",
-                                       kHeaderBytesMax));
+    return Damaged(path(), absl::StrCat("header length ", header_bytes, " is over the limit of ",
+                                        kHeaderBytesMax));
   }
   const int64_t data_begin = kLengthBytes + static_cast<int64_t>(header_bytes);
   if (data_begin > file_bytes) {
-    return Damaged(path_, absl::StrCat("truncated: a header of ", header_bytes,
-                                       " bytes in a file of ", file_bytes));
+    return Damaged(path(), absl::StrCat("truncated: a header of ", header_bytes,
+                                        " bytes in a file of ", file_bytes));
   }
-  const char* text = data_.get() + kLengthBytes;
-  const json header = json::parse(text, text + header_bytes, nullptr, /*allow_exceptions=*/false);
-  if (!header.is_object()) return Damaged(path_, "the header is not a JSON object");
+  std::string text(header_bytes, '\0');
+  LOCKSTEP_RETURN_IF_ERROR(
+      file_.ReadAt(kLengthBytes, static_cast<int64_t>(header_bytes), text.data()));
+  const json header = json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (!header.is_object()) return Damaged(path(), "the header is not a JSON object");
 
-  const absl::Span<const char> data(data_.get() + data_begin,
-                                    static_cast<size_t>(file_bytes - data_begin));
   for (const auto& [name, value] : header.items()) {
     if (name == "__metadata__") continue;
-    LOCKSTEP_ASSIGN_OR_RETURN(SafetensorsEntry entry,
-                              ParseEntry(absl::StrCat(path_, ": ", name), value, data));
+    LOCKSTEP_ASSIGN_OR_RETURN(
+        SafetensorsEntry entry,
+        ParseEntry(absl::StrCat(path(), ": ", name), value, data_begin, file_bytes - data_begin));
     entries_.emplace(name, std::move(entry));
   }
-  return CheckCoverage(data.data(), static_cast<int64_t>(data.size()));
+  return CheckCoverage(data_begin);
 }
 
-absl::Status SafetensorsFile::CheckCoverage(const char* data, int64_t data_size) const {
-  std::vector<std::pair<const char*, const std::string*>> by_place;
-  for (const auto& [name, entry] : entries_) by_place.emplace_back(entry.bytes.data(), &name);
+absl::Status SafetensorsFile::CheckCoverage(int64_t data_begin) const {
+  std::vector<std::pair<int64_t, const std::string*>> by_place;
+  for (const auto& [name, entry] : entries_) by_place.emplace_back(entry.begin, &name);
   std::sort(by_place.begin(), by_place.end(), [](const auto& a, const auto& b) {
     return a.first != b.first ? a.first < b.first : *a.second < *b.second;
   });
-  const char* next = data;
+  int64_t next = data_begin;
   for (const auto& [begin, name] : by_place) {
-    if (entries_.at(*name).bytes.empty()) continue;
+    if (entries_.at(*name).bytes == 0) continue;
     if (begin != next) {
-      return Damaged(absl::StrCat(path_, ": ", *name),
+      return Damaged(absl::StrCat(path(), ": ", *name),
                      begin < next ? "its data overlap another tensor's"
                                   : "there is a gap in the data before it");
     }
-    next += entries_.at(*name).bytes.size();
+    next += entries_.at(*name).bytes;
   }
-  if (next != data + data_size) {
-    return Damaged(path_, absl::StrCat(data + data_size - next, " bytes behind the last tensor"));
+  if (next != file_.bytes()) {
+    return Damaged(path(), absl::StrCat(file_.bytes() - next, " bytes behind the last tensor"));
   }
   return absl::OkStatus();
 }

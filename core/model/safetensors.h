@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <map>
-#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -19,14 +18,14 @@ namespace lockstep {
 struct SafetensorsEntry {
   std::string dtype;  // "F32", "BF16", ... as the file spells it
   std::vector<int64_t> shape;
-  absl::Span<const char> bytes;  // borrowed from the file
+  int64_t begin = 0;  // where its bytes are in the file
+  int64_t bytes = 0;
 };
 
 // A .safetensors file: eight bytes of header length (little endian), a JSON header, then the data.
-// Mapped read-only for the object's lifetime; entries borrow from it. Open checks all there is to
-// check without reading the data: lengths, JSON, dtypes, shapes against byte counts, and that the
-// tensors cover the data exactly, without overlap, gap or remainder (as the format demands), which
-// finds every truncation. Thread compatible.
+// Open checks all there is to check without reading the data: lengths, JSON, dtypes, shapes against
+// byte counts, and that the tensors cover the data exactly, without overlap, gap or remainder (as
+// the format demands), which finds every truncation. Thread safe after that.
 class SafetensorsFile {
  public:
   // NOT_FOUND: no such file. DATA_LOSS: truncated or damaged. UNIMPLEMENTED: a dtype whose element
@@ -35,28 +34,17 @@ class SafetensorsFile {
 
   // By name.
   const std::map<std::string, SafetensorsEntry>& entries() const { return entries_; }
-  const std::string& path() const { return path_; }
-  // Takes bytes of an entry that were read out of this process's memory; whoever looks at them
-  // again reads them again. A mapped file is resident wherever it was looked at.
-  void Forget(absl::Span<const char> bytes) const;
-
-  SafetensorsFile(SafetensorsFile&&) noexcept = default;
-  SafetensorsFile& operator=(SafetensorsFile&&) noexcept = default;
+  const std::string& path() const { return file_.path(); }
+  // Bytes [offset, offset + to.size()) of an entry. Errors are those of InputFile.
+  absl::Status Read(const SafetensorsEntry& entry, int64_t offset, absl::Span<char> to) const;
 
  private:
-  struct Unmap {
-    int64_t bytes = 0;
-    void operator()(const char* begin) const;
-  };
-
-  SafetensorsFile(std::string path, std::unique_ptr<const char, Unmap> data)
-      : path_(std::move(path)), data_(std::move(data)) {}
+  explicit SafetensorsFile(InputFile file) : file_(std::move(file)) {}
   absl::Status ReadHeader();
-  // Whether the entries tile data[data_size].
-  absl::Status CheckCoverage(const char* data, int64_t data_size) const;
+  // Whether the entries tile [data_begin, end of the file).
+  absl::Status CheckCoverage(int64_t data_begin) const;
 
-  std::string path_;
-  std::unique_ptr<const char, Unmap> data_;  // the whole file
+  InputFile file_;
   std::map<std::string, SafetensorsEntry> entries_;
 };
 
@@ -67,7 +55,7 @@ struct SafetensorsPlan {
 };
 
 // Writes an F32 file: the header first, then the planned tensors one by one, then a sync. The data
-// begins at a multiple of 64 bytes, so a mapped reader gets aligned rows. Errors are those of
+// begins at a multiple of 64 bytes, for readers that map it. Errors are those of
 // file_io.h. One thread at a time.
 class SafetensorsWriter {
  public:

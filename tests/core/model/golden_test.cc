@@ -52,9 +52,11 @@ using Results = std::map<std::string, std::vector<float>>;
 
 template <typename T>
 std::vector<T> Values(const SafetensorsFile& file, const std::string& name) {
-  const absl::Span<const char> bytes = file.entries().at(name).bytes;
-  std::vector<T> values(bytes.size() / sizeof(T));
-  std::memcpy(values.data(), bytes.data(), bytes.size());
+  const SafetensorsEntry& entry = file.entries().at(name);
+  std::vector<T> values(entry.bytes / sizeof(T));
+  const absl::Span<char> bytes(reinterpret_cast<char*>(values.data()), values.size() * sizeof(T));
+  const absl::Status read = file.Read(entry, 0, bytes);
+  EXPECT_TRUE(read.ok()) << read;
   return values;
 }
 

@@ -380,6 +380,22 @@ TEST_F(HfDirectoryTest, RefusesWeightsThatAreNotFinite) {
   }
 }
 
+// Of a mapped file, this would end the process.
+TEST_F(HfDirectoryTest, NamesAFileThatIsCutWhileItIsRead) {
+  for (const std::string dtype : {"F32", "BF16"}) {
+    WriteSingle(TensorsOf(config_, dtype));
+    const auto opened = HfDirectory::Open(directory_.path(), config_);
+    ASSERT_TRUE(opened.ok()) << opened.status();
+    const std::string path = directory_.PathOf("model.safetensors");
+    const auto bytes = fs::file_size(path);
+    fs::resize_file(path, bytes - 1);
+    const std::vector<ParamSpec> specs = ModelParams(config_);
+    std::vector<float> values(specs.back().canonical_begin + specs.back().size());
+    EXPECT_TRUE(IsError(opened->Read(serial_, specs, values.data()), kDamaged,
+                        {path, "ends at byte " + std::to_string(bytes - 1)}));
+  }
+}
+
 class WriteHfDirectoryTest : public HfDirectoryTest {
  protected:
   absl::Status Write(const std::string& name, const std::string& source = "") {
