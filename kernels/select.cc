@@ -90,7 +90,8 @@ std::unique_ptr<Kernels> CreateKernels(InstructionSet instruction_set, Profile p
   return nullptr;
 }
 
-absl::StatusOr<SelectedKernels> SelectFrom(absl::Span<const KernelsCandidate> candidates,
+absl::StatusOr<SelectedKernels> SelectFrom(Parallel& parallel,
+                                           absl::Span<const KernelsCandidate> candidates,
                                            const Kernels& reference,
                                            std::optional<InstructionSet> forced) {
   std::string note;
@@ -100,7 +101,7 @@ absl::StatusOr<SelectedKernels> SelectFrom(absl::Span<const KernelsCandidate> ca
     exists = true;
     if (!candidate.supported) continue;
     std::unique_ptr<Kernels> kernels = candidate.create();
-    const absl::Status tested = SelfTest(*kernels, reference);
+    const absl::Status tested = SelfTest(parallel, *kernels, reference);
     if (tested.ok()) {
       return SelectedKernels{.instruction_set = candidate.instruction_set,
                              .kernels = std::move(kernels),
@@ -120,7 +121,8 @@ absl::StatusOr<SelectedKernels> SelectFrom(absl::Span<const KernelsCandidate> ca
                          : "this CPU has no FMA instructions, which every kernel needs");
 }
 
-absl::StatusOr<SelectedKernels> SelectKernels(std::optional<InstructionSet> forced,
+absl::StatusOr<SelectedKernels> SelectKernels(Parallel& parallel,
+                                              std::optional<InstructionSet> forced,
                                               Profile profile) {
   std::vector<KernelsCandidate> candidates;
   for (const InstructionSet set : InstructionSetsOf(profile)) {
@@ -128,7 +130,7 @@ absl::StatusOr<SelectedKernels> SelectKernels(std::optional<InstructionSet> forc
                                            .supported = CpuSupports(set),
                                            .create = [=] { return CreateKernels(set, profile); }});
   }
-  return SelectFrom(candidates, *CreateReferenceKernels(profile), forced);
+  return SelectFrom(parallel, candidates, *CreateReferenceKernels(profile), forced);
 }
 
 }  // namespace lockstep::kernels

@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "kernels/kernels.h"
+#include "kernels/parallel.h"
 
 namespace lockstep::kernels {
 
@@ -49,8 +50,9 @@ struct SelectedKernels {
 // The fastest backend that this CPU supports and that passes the self-test; each one that fails it
 // is stepped over, with a sentence in `note`. With `forced`, that one or FAILED_PRECONDITION: the
 // CPU lacks it, the profile has no kernels of it, or they fail the self-test. FAILED_PRECONDITION
-// too when the CPU has no FMA: nothing can run.
-absl::StatusOr<SelectedKernels> SelectKernels(std::optional<InstructionSet> forced,
+// too when the CPU has no FMA: nothing can run. The self-test runs on the threads of `parallel`.
+absl::StatusOr<SelectedKernels> SelectKernels(Parallel& parallel,
+                                              std::optional<InstructionSet> forced,
                                               Profile profile = Profile::kFp32);
 
 // Whether this CPU (and its operating system) can run a set.
@@ -65,7 +67,8 @@ struct KernelsCandidate {
   bool supported;
   std::function<std::unique_ptr<Kernels>()> create;
 };
-absl::StatusOr<SelectedKernels> SelectFrom(absl::Span<const KernelsCandidate> candidates,
+absl::StatusOr<SelectedKernels> SelectFrom(Parallel& parallel,
+                                           absl::Span<const KernelsCandidate> candidates,
                                            const Kernels& reference,
                                            std::optional<InstructionSet> forced);
 

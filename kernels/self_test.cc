@@ -1,11 +1,12 @@
 #include "kernels/self_test.h"
 
 #include <cstdint>
+#include <functional>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_format.h"
-#include "absl/types/span.h"
 #include "kernels/op_probe.h"
 #include "kernels/serial.h"
 
@@ -28,26 +29,49 @@ absl::Status Compare(std::string_view backend, std::string_view op, const OpOutp
 template <typename Case>
 using Probe = OpOutputs (*)(const Kernels&, Parallel&, const Case&, ProbeSeed);
 
-// Compares one operation on all the cases, with both kinds of data, until one differs.
-template <typename Case>
-absl::Status TestOp(const Kernels& kernels, const Kernels& reference, std::string_view op,
-                    Probe<Case> probe, absl::Span<const Case> cases) {
-  Serial serial;
-  uint64_t seed = 1;
-  for (const Case& c : cases) {
-    for (const ProbeData data : {ProbeData::kPlain, ProbeData::kEdges}) {
-      const ProbeSeed s = {.seed = seed++, .data = data};
-      absl::Status status =
-          Compare(kernels.name(), op, probe(kernels, serial, c, s), probe(reference, serial, c, s));
-      if (!status.ok()) return status;
+// Comparisons to be made, each independent of the others.
+class Comparisons {
+ public:
+  Comparisons(const Kernels& kernels, const Kernels& reference)
+      : kernels_(kernels), reference_(reference) {}
+
+  // One operation on all the cases, with both kinds of data.
+  template <typename Case>
+  void Add(std::string_view op, Probe<Case> probe, const std::vector<Case>& cases) {
+    uint64_t seed = 1;
+    for (const Case& c : cases) {
+      for (const ProbeData data : {ProbeData::kPlain, ProbeData::kEdges}) {
+        const ProbeSeed s = {.seed = seed++, .data = data};
+        comparisons_.push_back([this, op, probe, c, s] {
+          Serial serial;
+          return Compare(kernels_.name(), op, probe(kernels_, serial, c, s),
+                         probe(reference_, serial, c, s));
+        });
+      }
     }
   }
-  return absl::OkStatus();
-}
+
+  // What the first one that differs says.
+  absl::Status Run(Parallel& parallel) const {
+    std::vector<absl::Status> results(comparisons_.size());
+    parallel.For(static_cast<int64_t>(comparisons_.size()), 1, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) results[i] = comparisons_[i]();
+    });
+    for (absl::Status& result : results) {
+      if (!result.ok()) return std::move(result);
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  const Kernels& kernels_;
+  const Kernels& reference_;
+  std::vector<std::function<absl::Status()>> comparisons_;
+};
 
 }  // namespace
 
-absl::Status SelfTest(const Kernels& kernels, const Kernels& reference) {
+absl::Status SelfTest(Parallel& parallel, const Kernels& kernels, const Kernels& reference) {
   // Shapes: below, at and above the sizes of vectors, tiles, panels, chunks and blocks.
   const std::vector<ProductCase> products = {
       {1, 33, 513}, {2, 7, 1}, {7, 65, 70}, {5, 520, 35}, {131, 31, 9}};
@@ -62,40 +86,39 @@ absl::Status SelfTest(const Kernels& kernels, const Kernels& reference) {
        .page_size = 32,
        .sequences = {{127, 3}, {260, 1}, {0, 17}}}};
   const std::vector<AttentionCase> whole_data = {
-      {.q_heads = 3, .kv_heads = 1, .head_dim = 8, .page_size = 8, .sequences = {{0, 1}, {0, 11}}},
-      {.q_heads = 2, .kv_heads = 2, .head_dim = 24, .page_size = 16, .sequences = {{0, 131}}}};
+      {.q_heads = 4, .kv_heads = 2, .head_dim = 8, .page_size = 8, .sequences = {{0, 1}, {0, 11}}},
+      {.q_heads = 1, .kv_heads = 1, .head_dim = 24, .page_size = 16, .sequences = {{0, 131}}}};
 
-  absl::Status status;
-  const auto passes = [&]<typename Case>(std::string_view op, Probe<Case> probe,
-                                         const std::vector<Case>& cases) {
-    status = TestOp<Case>(kernels, reference, op, probe, cases);
-    return status.ok();
-  };
-  // Stops at the first that fails.
-  (void)(passes("Pack", ProbePack, products) && passes("MatMul", ProbeMatMul, products) &&
-         passes("MatMulBackwardInput", ProbeMatMulBackwardInput, products) &&
-         passes("MatMulBackwardWeight", ProbeMatMulBackwardWeight, tokens) &&
-         passes("Embedding", ProbeEmbedding, products) &&
-         passes("EmbeddingBackward", ProbeEmbeddingBackward, products) &&
-         passes("RmsNorm", ProbeRmsNorm, rows) &&
-         passes("RmsNormBackward", ProbeRmsNormBackward, tokens) &&
-         passes("HeadNorm", ProbeHeadNorm, rows) &&
-         passes("HeadNormBackward", ProbeHeadNormBackward, tokens) &&
-         passes("AddBias", ProbeAddBias, rows) &&
-         passes("AddBiasBackward", ProbeAddBiasBackward, tokens) && passes("Add", ProbeAdd, rows) &&
-         passes("Rope", ProbeRope, heads) && passes("RopeBackward", ProbeRopeBackward, heads) &&
-         passes("StoreKv", ProbeStoreKv, attention) &&
-         passes("Attention", ProbeAttention, attention) &&
-         passes("AttentionBackward", ProbeAttentionBackward, whole_data) &&
-         passes("SiluMul", ProbeSiluMul, rows) &&
-         passes("SiluMulBackward", ProbeSiluMulBackward, rows) &&
-         passes("LogProb", ProbeLogProb, rows) &&
-         passes("LogProbBackward", ProbeLogProbBackward, rows) &&
-         passes("Probabilities", ProbeProbabilities, rows) &&
-         passes("SumOfSquares", ProbeSumOfSquares, rows) && passes("AdamW", ProbeAdamW, rows) &&
-         passes("Digest", ProbeDigest, rows) && passes("Exp", ProbeExp, rows) &&
-         passes("Log", ProbeLog, rows));
-  return status;
+  Comparisons comparisons(kernels, reference);
+  comparisons.Add("Pack", ProbePack, products);
+  comparisons.Add("MatMul", ProbeMatMul, products);
+  comparisons.Add("MatMulBackwardInput", ProbeMatMulBackwardInput, products);
+  comparisons.Add("MatMulBackwardWeight", ProbeMatMulBackwardWeight, tokens);
+  comparisons.Add("Embedding", ProbeEmbedding, products);
+  comparisons.Add("EmbeddingBackward", ProbeEmbeddingBackward, products);
+  comparisons.Add("RmsNorm", ProbeRmsNorm, rows);
+  comparisons.Add("RmsNormBackward", ProbeRmsNormBackward, tokens);
+  comparisons.Add("HeadNorm", ProbeHeadNorm, rows);
+  comparisons.Add("HeadNormBackward", ProbeHeadNormBackward, tokens);
+  comparisons.Add("AddBias", ProbeAddBias, rows);
+  comparisons.Add("AddBiasBackward", ProbeAddBiasBackward, tokens);
+  comparisons.Add("Add", ProbeAdd, rows);
+  comparisons.Add("Rope", ProbeRope, heads);
+  comparisons.Add("RopeBackward", ProbeRopeBackward, heads);
+  comparisons.Add("StoreKv", ProbeStoreKv, attention);
+  comparisons.Add("Attention", ProbeAttention, attention);
+  comparisons.Add("AttentionBackward", ProbeAttentionBackward, whole_data);
+  comparisons.Add("SiluMul", ProbeSiluMul, rows);
+  comparisons.Add("SiluMulBackward", ProbeSiluMulBackward, rows);
+  comparisons.Add("LogProb", ProbeLogProb, rows);
+  comparisons.Add("LogProbBackward", ProbeLogProbBackward, rows);
+  comparisons.Add("Probabilities", ProbeProbabilities, rows);
+  comparisons.Add("SumOfSquares", ProbeSumOfSquares, rows);
+  comparisons.Add("AdamW", ProbeAdamW, rows);
+  comparisons.Add("Digest", ProbeDigest, rows);
+  comparisons.Add("Exp", ProbeExp, rows);
+  comparisons.Add("Log", ProbeLog, rows);
+  return comparisons.Run(parallel);
 }
 
 }  // namespace lockstep::kernels

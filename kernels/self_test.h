@@ -3,15 +3,16 @@
 
 #include "absl/status/status.h"
 #include "kernels/kernels.h"
+#include "kernels/parallel.h"
 
 namespace lockstep::kernels {
 
 // Runs every operation of `kernels` and of `reference` on small, odd shapes and compares the
 // outputs bit by bit. OK when all are equal; else INTERNAL naming the first operation that differs,
-// the output and index, and both bit patterns. Takes a fraction of a second; meant for every start
-// of a server, because a compiler, a CPU or a hypervisor may differ from the one that the tests ran
-// on.
-absl::Status SelfTest(const Kernels& kernels, const Kernels& reference);
+// the output and index, and both bit patterns. Takes some hundredths of a second; meant for every
+// start of a server, because a compiler, a CPU or a hypervisor may differ from the one that the
+// tests ran on.
+absl::Status SelfTest(Parallel& parallel, const Kernels& kernels, const Kernels& reference);
 
 }  // namespace lockstep::kernels
 

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/base/status_macros.h"
+#include "core/device/worker_set.h"
 
 namespace lockstep {
 namespace {
@@ -14,6 +15,12 @@ std::string NumericsId(kernels::Profile profile) {
 }
 
 constexpr int64_t kSamplesMax = 1024;  // of one request
+
+absl::StatusOr<kernels::SelectedKernels> SelectKernels(const EngineConfig& config) {
+  LOCKSTEP_ASSIGN_OR_RETURN(const std::unique_ptr<WorkerSet> workers,
+                            WorkerSet::Create(config.threads));
+  return kernels::SelectKernels(*workers, config.instruction_set, config.profile);
+}
 
 }  // namespace
 
@@ -29,8 +36,7 @@ absl::StatusOr<std::unique_ptr<EngineCore>> EngineCore::Create(const EngineConfi
   LOCKSTEP_ASSIGN_OR_RETURN(const EngineConfig config, ResolveConfig(given, model));
   LOCKSTEP_ASSIGN_OR_RETURN(const HfDirectory directory,
                             HfDirectory::Open(given.model_directory, model));
-  LOCKSTEP_ASSIGN_OR_RETURN(kernels::SelectedKernels selected,
-                            kernels::SelectKernels(config.instruction_set, config.profile));
+  LOCKSTEP_ASSIGN_OR_RETURN(kernels::SelectedKernels selected, SelectKernels(config));
   if (hooks.wrap_kernels) selected.kernels = hooks.wrap_kernels(std::move(selected.kernels));
 
   std::unique_ptr<EngineCore> core(new EngineCore(config, model, std::move(selected)));

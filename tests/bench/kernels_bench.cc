@@ -18,6 +18,7 @@
 #include "core/device/worker_set.h"
 #include "kernels/kernels.h"
 #include "kernels/select.h"
+#include "kernels/serial.h"
 #include "tests/bench/machine_peak.h"
 
 namespace lockstep::bench {
@@ -42,12 +43,12 @@ std::vector<float> Tensor(int64_t n) {
 struct Machine {
   explicit Machine(int threads)
       : threads(threads),
-        kernels(std::move(kernels::SelectKernels(std::nullopt)->kernels)),
-        workers(*WorkerSet::Create(threads)) {}
+        workers(*WorkerSet::Create(threads)),
+        kernels(std::move(kernels::SelectKernels(*workers, std::nullopt)->kernels)) {}
 
   int threads;
-  std::unique_ptr<Kernels> kernels;
   std::unique_ptr<WorkerSet> workers;
+  std::unique_ptr<Kernels> kernels;
 };
 
 void ReportFlops(benchmark::State& state, Machine& machine, double flops) {
@@ -281,7 +282,8 @@ BENCHMARK(Digest)->ArgName("threads")->Arg(1)->Arg(2)->UseRealTime();
 }  // namespace lockstep::bench
 
 int main(int argc, char** argv) {
-  const auto selected = lockstep::kernels::SelectKernels(std::nullopt);
+  lockstep::kernels::Serial serial;
+  const auto selected = lockstep::kernels::SelectKernels(serial, std::nullopt);
   if (!selected.ok() || !selected->note.empty()) {
     std::fprintf(stderr, "kernels_bench: %s\n",
                  selected.ok() ? selected->note.c_str() : selected.status().ToString().c_str());

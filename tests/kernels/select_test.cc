@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "kernels/serial.h"
 #include "tests/kernels/faulty_kernels.h"
 
 namespace lockstep::kernels {
@@ -28,19 +29,20 @@ class SelectTest : public testing::Test {
   }
 
   const std::unique_ptr<Kernels> reference_ = CreateReferenceKernels();
+  Serial serial_;
 };
 
 TEST_F(SelectTest, TakesTheFirstThatIsSupported) {
   const std::vector<KernelsCandidate> both = {Good(InstructionSet::kAvx2),
                                               Good(InstructionSet::kReference)};
-  auto selected = SelectFrom(both, *reference_, std::nullopt);
+  auto selected = SelectFrom(serial_, both, *reference_, std::nullopt);
   ASSERT_TRUE(selected.ok());
   EXPECT_EQ(selected->instruction_set, InstructionSet::kAvx2);
   EXPECT_EQ(selected->note, "");
 
   const std::vector<KernelsCandidate> old_cpu = {Good(InstructionSet::kAvx2, false),
                                                  Good(InstructionSet::kReference)};
-  selected = SelectFrom(old_cpu, *reference_, std::nullopt);
+  selected = SelectFrom(serial_, old_cpu, *reference_, std::nullopt);
   ASSERT_TRUE(selected.ok());
   EXPECT_EQ(selected->instruction_set, InstructionSet::kReference);
   EXPECT_EQ(selected->note, "");
@@ -49,7 +51,7 @@ TEST_F(SelectTest, TakesTheFirstThatIsSupported) {
 TEST_F(SelectTest, StepsDownWhenASelfTestFailsAndSaysSo) {
   const std::vector<KernelsCandidate> candidates = {Faulty(InstructionSet::kAvx2),
                                                     Good(InstructionSet::kReference)};
-  const auto selected = SelectFrom(candidates, *reference_, std::nullopt);
+  const auto selected = SelectFrom(serial_, candidates, *reference_, std::nullopt);
   ASSERT_TRUE(selected.ok());
   EXPECT_EQ(selected->instruction_set, InstructionSet::kReference);
   EXPECT_NE(selected->note.find("differ from the reference in RmsNorm"), std::string::npos)
@@ -59,11 +61,11 @@ TEST_F(SelectTest, StepsDownWhenASelfTestFailsAndSaysSo) {
 TEST_F(SelectTest, ForcedSetIsHonouredOrRefusedByName) {
   const std::vector<KernelsCandidate> candidates = {Good(InstructionSet::kAvx2, false),
                                                     Good(InstructionSet::kReference)};
-  const auto honoured = SelectFrom(candidates, *reference_, InstructionSet::kReference);
+  const auto honoured = SelectFrom(serial_, candidates, *reference_, InstructionSet::kReference);
   ASSERT_TRUE(honoured.ok());
   EXPECT_EQ(honoured->instruction_set, InstructionSet::kReference);
 
-  const auto refused = SelectFrom(candidates, *reference_, InstructionSet::kAvx2);
+  const auto refused = SelectFrom(serial_, candidates, *reference_, InstructionSet::kAvx2);
   EXPECT_EQ(refused.status().code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_EQ(refused.status().message(), "this CPU does not support the instruction set 'avx2'");
 }
@@ -71,7 +73,7 @@ TEST_F(SelectTest, ForcedSetIsHonouredOrRefusedByName) {
 TEST_F(SelectTest, ForcedSetThatFailsTheSelfTestIsRefused) {
   const std::vector<KernelsCandidate> candidates = {Faulty(InstructionSet::kAvx2),
                                                     Good(InstructionSet::kReference)};
-  const auto refused = SelectFrom(candidates, *reference_, InstructionSet::kAvx2);
+  const auto refused = SelectFrom(serial_, candidates, *reference_, InstructionSet::kAvx2);
   EXPECT_EQ(refused.status().code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_NE(std::string(refused.status().message()).find("RmsNorm"), std::string::npos);
 }
@@ -79,18 +81,19 @@ TEST_F(SelectTest, ForcedSetThatFailsTheSelfTestIsRefused) {
 TEST_F(SelectTest, NothingSupported) {
   const std::vector<KernelsCandidate> candidates = {Good(InstructionSet::kAvx2, false),
                                                     Good(InstructionSet::kReference, false)};
-  const auto refused = SelectFrom(candidates, *reference_, std::nullopt);
+  const auto refused = SelectFrom(serial_, candidates, *reference_, std::nullopt);
   EXPECT_EQ(refused.status().code(), absl::StatusCode::kFailedPrecondition);
 }
 
 // The fastest that the CPU has, each profile its own; forced, every one that it has.
 TEST(SelectKernelsTest, ThisMachine) {
+  Serial serial;
   for (const Profile profile : {Profile::kFp32, Profile::kBf16}) {
     SCOPED_TRACE(ProfileName(profile));
     InstructionSet fastest = InstructionSet::kReference;
     for (const InstructionSet set : kInstructionSets) {
       SCOPED_TRACE(InstructionSetName(set));
-      const auto forced = SelectKernels(set, profile);
+      const auto forced = SelectKernels(serial, set, profile);
       const bool exists = set != InstructionSet::kAvx512Bf16 || profile == Profile::kBf16;
       ASSERT_EQ(forced.ok(), CpuSupports(set) && exists) << forced.status();
       if (!forced.ok()) {
@@ -102,7 +105,7 @@ TEST(SelectKernelsTest, ThisMachine) {
       EXPECT_EQ(forced->kernels->profile(), profile);
       fastest = set;
     }
-    const auto selected = SelectKernels(std::nullopt, profile);
+    const auto selected = SelectKernels(serial, std::nullopt, profile);
     ASSERT_TRUE(selected.ok()) << selected.status();
     EXPECT_EQ(selected->note, "");
     EXPECT_EQ(selected->instruction_set, fastest);
@@ -112,7 +115,7 @@ TEST(SelectKernelsTest, ThisMachine) {
 TEST_F(SelectTest, SetWithoutKernelsForTheProfile) {
   const std::vector<KernelsCandidate> candidates = {Good(InstructionSet::kAvx512),
                                                     Good(InstructionSet::kAvx2)};
-  const auto refused = SelectFrom(candidates, *reference_, InstructionSet::kAvx512Bf16);
+  const auto refused = SelectFrom(serial_, candidates, *reference_, InstructionSet::kAvx512Bf16);
   EXPECT_EQ(refused.status().code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_EQ(
       refused.status().message(),

@@ -9,6 +9,7 @@
 #include "absl/algorithm/container.h"
 #include "gtest/gtest.h"
 #include "kernels/select.h"
+#include "kernels/serial.h"
 #include "tests/kernels/faulty_kernels.h"
 
 namespace lockstep::kernels {
@@ -18,11 +19,13 @@ class EverySetTest : public testing::TestWithParam<InstructionSet> {};
 
 TEST_P(EverySetTest, EqualsReference) {
   if (!CpuSupports(GetParam())) GTEST_SKIP() << "cpu lacks " << InstructionSetName(GetParam());
+  Serial serial;
   int compared = 0;
   for (const Profile profile : {Profile::kFp32, Profile::kBf16}) {
     if (!absl::c_linear_search(InstructionSetsOf(profile), GetParam())) continue;
-    EXPECT_EQ(SelfTest(*CreateKernels(GetParam(), profile), *CreateReferenceKernels(profile)),
-              absl::OkStatus());
+    EXPECT_EQ(
+        SelfTest(serial, *CreateKernels(GetParam(), profile), *CreateReferenceKernels(profile)),
+        absl::OkStatus());
     ++compared;
   }
   EXPECT_EQ(compared, GetParam() == InstructionSet::kAvx512Bf16 ? 1 : 2);
@@ -36,10 +39,11 @@ INSTANTIATE_TEST_SUITE_P(InstructionSets, EverySetTest, testing::ValuesIn(kInstr
 class PlantedFaultTest : public testing::TestWithParam<const char*> {};
 
 TEST_P(PlantedFaultTest, IsNamed) {
+  Serial serial;
   for (const Profile profile : {Profile::kFp32, Profile::kBf16}) {
     const std::unique_ptr<Kernels> reference = CreateReferenceKernels(profile);
     const FaultyKernels faulty(*reference, GetParam());
-    const absl::Status status = SelfTest(faulty, *reference);
+    const absl::Status status = SelfTest(serial, faulty, *reference);
     EXPECT_EQ(status.code(), absl::StatusCode::kInternal);
     const std::string expected =
         "kernels 'faulty' differ from the reference in " + std::string(GetParam()) + ": ";
@@ -58,10 +62,11 @@ INSTANTIATE_TEST_SUITE_P(
     [](const testing::TestParamInfo<const char*>& info) { return std::string(info.param); });
 
 TEST(SelfTestTest, NamesIndexAndBothPatterns) {
+  Serial serial;
   const std::unique_ptr<Kernels> reference = CreateReferenceKernels();
   const FaultyKernels faulty(*reference, "MatMul");
   // The first case has 33 outputs.
-  const std::string message(SelfTest(faulty, *reference).message());
+  const std::string message(SelfTest(serial, faulty, *reference).message());
   EXPECT_NE(message.find("MatMul: y[32] has bits 0x"), std::string::npos) << message;
   EXPECT_NE(message.find(", expected 0x"), std::string::npos) << message;
 }

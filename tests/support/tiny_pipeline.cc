@@ -7,6 +7,7 @@
 #include "core/model/hf_directory.h"
 #include "core/model/philox.h"
 #include "kernels/select.h"
+#include "kernels/serial.h"
 #include "tests/support/temp_directory.h"
 #include "tests/support/tiny_model.h"
 
@@ -14,7 +15,8 @@ namespace lockstep {
 
 const kernels::Kernels& FastestKernels() {
   static const auto* const kSelected = [] {
-    auto selected = kernels::SelectKernels(std::nullopt);
+    kernels::Serial serial;
+    auto selected = kernels::SelectKernels(serial, std::nullopt);
     LOCKSTEP_CHECK(selected.ok()) << selected.status();
     return new kernels::SelectedKernels(*std::move(selected));
   }();

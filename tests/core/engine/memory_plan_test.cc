@@ -31,7 +31,7 @@ TEST(MemoryPlanTest, PartsAreTheSizesOfTheBuffers) {
   kernels::Serial serial;
   for (const TinyFamily family : kTinyFamilies) {
     for (const Profile profile : {Profile::kFp32, Profile::kBf16}) {
-      const auto selected = kernels::SelectKernels(std::nullopt, profile);
+      const auto selected = kernels::SelectKernels(serial, std::nullopt, profile);
       ASSERT_TRUE(selected.ok()) << selected.status();
       for (const int32_t stages : {1, 2, 3}) {
         SCOPED_TRACE(Name(family) + ", stages " + std::to_string(stages));

@@ -108,7 +108,8 @@ Results Compute(
     const Golden& golden, InstructionSet set,
     absl::FunctionRef<void(OptimizerState&)> spoil = [](OptimizerState&) {},
     kernels::Profile profile = kernels::Profile::kFp32) {
-  const auto selected = kernels::SelectKernels(set, profile);
+  kernels::Serial serial;
+  const auto selected = kernels::SelectKernels(serial, set, profile);
   EXPECT_TRUE(selected.ok()) << selected.status();
   ModelRunner runner(golden.config(), *selected->kernels, {.stages = 2},
                      [&](OptimizerState& state) {

@@ -8,6 +8,7 @@
 #include "core/base/check.h"
 #include "core/model/backward.h"
 #include "kernels/host_math.h"
+#include "kernels/serial.h"
 
 namespace lockstep {
 namespace {
@@ -57,7 +58,8 @@ const kernels::Kernels& KernelsOf(kernels::InstructionSet set, kernels::Profile 
   const std::pair key(set, profile);
   const auto found = kAll->find(key);
   if (found != kAll->end()) return *found->second.kernels;
-  auto selected = kernels::SelectKernels(set, profile);
+  kernels::Serial serial;
+  auto selected = kernels::SelectKernels(serial, set, profile);
   LOCKSTEP_CHECK(selected.ok()) << selected.status();
   return *kAll->emplace(key, *std::move(selected)).first->second.kernels;
 }

@@ -31,7 +31,8 @@ constexpr int64_t kLargeVocabSize = 49152;
 
 const kernels::Kernels& TestedKernels() {
   static const auto* const kKernels = [] {
-    auto selected = kernels::SelectKernels(std::nullopt);
+    kernels::Serial serial;
+    auto selected = kernels::SelectKernels(serial, std::nullopt);
     EXPECT_TRUE(selected.ok()) << selected.status();
     return selected->kernels.release();
   }();

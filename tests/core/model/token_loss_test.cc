@@ -12,6 +12,7 @@
 #include "core/model/philox.h"
 #include "gtest/gtest.h"
 #include "kernels/select.h"
+#include "kernels/serial.h"
 #include "tests/support/same_bits.h"
 
 namespace lockstep {
@@ -22,7 +23,8 @@ constexpr double kEpsilon = 0x1p-23;
 
 const kernels::Kernels& TestedKernels() {
   static const auto* const kKernels = [] {
-    auto selected = kernels::SelectKernels(std::nullopt);
+    kernels::Serial serial;
+    auto selected = kernels::SelectKernels(serial, std::nullopt);
     EXPECT_TRUE(selected.ok()) << selected.status();
     return selected->kernels.release();
   }();

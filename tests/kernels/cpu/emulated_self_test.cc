@@ -6,16 +6,19 @@
 #include "gtest/gtest.h"
 #include "kernels/kernels.h"
 #include "kernels/self_test.h"
+#include "kernels/serial.h"
 #include "tests/kernels/cpu/backends_under_test.h"
 
 namespace lockstep::kernels {
 namespace {
 
 TEST(EmulatedSelfTest, EqualsReference) {
+  Serial serial;
   const auto backends = BackendsUnderTest();
   EXPECT_EQ(backends.size(), 3u);
   for (const auto& backend : backends) {
-    EXPECT_EQ(SelfTest(*backend, *CreateReferenceKernels(backend->profile())), absl::OkStatus())
+    EXPECT_EQ(SelfTest(serial, *backend, *CreateReferenceKernels(backend->profile())),
+              absl::OkStatus())
         << backend->name();
   }
 }
