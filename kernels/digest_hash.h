@@ -1,8 +1,6 @@
 #ifndef LOCKSTEP_KERNELS_DIGEST_HASH_H_
 #define LOCKSTEP_KERNELS_DIGEST_HASH_H_
 
-#include <array>
-#include <cstddef>
 #include <cstdint>
 
 #include "kernels/shapes.h"
@@ -34,13 +32,16 @@ inline constexpr int64_t kDigestBlock = 1024;
 inline constexpr uint64_t kPlaceStep = 0x9e3779b97f4a7c15u;
 
 // Keys of the two hashes, one of each for every element of a block: the halves of SplitMix64's
-// first numbers.
-using DigestKeys = std::array<uint32_t, static_cast<size_t>(kDigestBlock)>;
+// first numbers. (No std::array: its operator would be a function that all sets share.)
+struct DigestKeys {
+  uint32_t of[kDigestBlock] = {};
+};
 constexpr DigestKeys MakeDigestKeys(int shift) {
-  DigestKeys keys = {};
+  DigestKeys keys;
   uint64_t place = 0;
-  for (uint32_t& key : keys)
+  for (uint32_t& key : keys.of) {
     key = static_cast<uint32_t>(MixStafford13(place += kPlaceStep) >> shift);
+  }
   return keys;
 }
 inline constexpr DigestKeys kDigestKeys1 = MakeDigestKeys(32);
@@ -50,7 +51,7 @@ inline constexpr DigestKeys kDigestKeys2 = MakeDigestKeys(0);
 // al., "UMAC: Fast and Secure Message Authentication", CRYPTO 1999, section 4.1).
 [[gnu::always_inline]] constexpr uint64_t PairProduct(uint32_t a, uint32_t b,
                                                       const DigestKeys& keys, int64_t i) {
-  return static_cast<uint64_t>(a + keys[i]) * static_cast<uint32_t>(b + keys[i + 1]);
+  return static_cast<uint64_t>(a + keys.of[i]) * static_cast<uint32_t>(b + keys.of[i + 1]);
 }
 
 constexpr uint64_t HashOfZeros(const DigestKeys& keys) {
@@ -59,15 +60,15 @@ constexpr uint64_t HashOfZeros(const DigestKeys& keys) {
   return sum;
 }
 
-// What a block adds to the digest, from the sums of its pairs' products with either keys: nothing
-// if they are those of zeros, so that a digest of +0 is 0 without a look at them.
+// What a block adds to the digest, from the sums of its pairs' products with either keys: one to
+// one in the sums, and 0 for those of zeros, so that a digest of +0 is 0 without a look at them.
 [[gnu::always_inline]] inline Digest128 MixBlock(uint64_t sum1, uint64_t sum2,
                                                  uint64_t first_index) {
   constexpr uint64_t kZeros1 = HashOfZeros(kDigestKeys1);
   constexpr uint64_t kZeros2 = HashOfZeros(kDigestKeys2);
-  if (sum1 == kZeros1 && sum2 == kZeros2) return {};
   const uint64_t place = (first_index + 1) * kPlaceStep;
-  return {.low = MixStafford13(place ^ sum1), .high = MixMurmur3(place ^ sum2)};
+  return {.low = MixStafford13(place ^ sum1) - MixStafford13(place ^ kZeros1),
+          .high = MixMurmur3(place ^ sum2) - MixMurmur3(place ^ kZeros2)};
 }
 
 }  // namespace lockstep::kernels

@@ -98,7 +98,7 @@ absl::Status InputFile::ReadAt(int64_t offset, int64_t count, char* bytes) const
     if (got < 0) return SystemError(path_, "cannot read", errno);
     if (got == 0) {
       return absl::DataLossError(
-          absl::StrCat(path_, ": ends at byte ", offset, ", of ", bytes_, " when it was opened"));
+          absl::StrCat(path_, ": shorter than the ", bytes_, " bytes that it was opened with"));
     }
     offset += got;
     count -= got;

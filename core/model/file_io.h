@@ -37,6 +37,7 @@ class InputFile {
   // Its length when it was opened.
   int64_t bytes() const { return bytes_; }
   // Reads `count` bytes from `offset` on. DATA_LOSS: the file has become shorter than that.
+  // REQUIRES: [offset, offset + count) lies in the file as it was opened.
   absl::Status ReadAt(int64_t offset, int64_t count, char* bytes) const;
 
  private:

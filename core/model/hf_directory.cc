@@ -27,7 +27,8 @@ constexpr char kSingleFile[] = "model.safetensors";
 constexpr char kIndexFile[] = "model.safetensors.index.json";
 constexpr int64_t kIndexBytesMax = int64_t{64} << 20;
 constexpr int64_t kTextBytesMax = int64_t{256} << 20;
-constexpr size_t kShardsMax = 1024;
+// Each is an open file, of which a process may have 1,024 by default.
+constexpr size_t kShardsMax = 512;
 
 // What a tokenizer may consist of, over all kinds that transformers saves.
 constexpr const char* kTokenizerFiles[] = {

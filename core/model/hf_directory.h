@@ -16,7 +16,7 @@ namespace lockstep {
 
 // The weights of a Hugging Face directory: model.safetensors, or shards listed by
 // model.safetensors.index.json. Headers are checked in full (sizes, offsets, overlaps, dtypes)
-// before anything is read. Thread compatible.
+// before anything is read; the files stay open. Thread compatible.
 class HfDirectory {
  public:
   // NOT_FOUND, INVALID_ARGUMENT or DATA_LOSS naming file and tensor: missing, extra or misshapen

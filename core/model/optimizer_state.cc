@@ -19,8 +19,9 @@ int64_t CanonicalSize(const ModelConfig& config) {
   return last.canonical_begin + last.size();
 }
 
-// Backs fresh memory with pages, as all threads: two that write to one huge page for the first
-// time, as they do to a tensor, wait for each other while the kernel clears it.
+// Backs fresh memory with huge pages, as all threads: two that write to one for the first time, as
+// they do to a tensor, wait for each other while the kernel clears it. Where there are none, this
+// does nearly nothing.
 void TouchPages(kernels::Parallel& parallel, Buffer<uint8_t>& memory) {
   constexpr int64_t kHugePage = int64_t{2} << 20;
   parallel.For((memory.size() + kHugePage - 1) / kHugePage, 1, [&](int64_t begin, int64_t end) {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <cstring>
 
 #include "absl/strings/str_cat.h"
 #include "core/base/check.h"

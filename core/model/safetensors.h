@@ -25,7 +25,8 @@ struct SafetensorsEntry {
 // A .safetensors file: eight bytes of header length (little endian), a JSON header, then the data.
 // Open checks all there is to check without reading the data: lengths, JSON, dtypes, shapes against
 // byte counts, and that the tensors cover the data exactly, without overlap, gap or remainder (as
-// the format demands), which finds every truncation. Thread safe after that.
+// the format demands), which finds every truncation. Thread safe after that. Keeps
+// the file open.
 class SafetensorsFile {
  public:
   // NOT_FOUND: no such file. DATA_LOSS: truncated or damaged. UNIMPLEMENTED: a dtype whose element

@@ -82,6 +82,8 @@ absl::Status ReadTensors(kernels::Parallel& parallel, absl::Span<const TensorSou
   std::vector<int64_t> begins;
   int64_t total = 0;
   for (const TensorSource& source : sources) {
+    const int64_t element_bytes = source.entry->dtype == "F32" ? 4 : 2;
+    LOCKSTEP_CHECK_EQ(source.entry->bytes, source.elements * element_bytes) << source.name;
     begins.push_back(total);
     total += source.elements;
   }

@@ -11,7 +11,8 @@
 
 namespace lockstep {
 
-// A tensor in F32, BF16 or F16, borrowed from its file.
+// A tensor in a file, which is borrowed: its dtype is F32, BF16 or F16, and `elements` are all of
+// it.
 struct TensorSource {
   const SafetensorsFile* file = nullptr;
   const SafetensorsEntry* entry = nullptr;

@@ -40,12 +40,14 @@ Digest128 DigestBlock(const float* x, uint64_t first_index) {
   constexpr int64_t kLineElements = 16;
   PairSums<V> sums1[kVectors], sums2[kVectors];
   for (int64_t line = 0; line < kDigestBlock; line += kLineElements) {
-    __builtin_prefetch(x + line + kDigestBlock);
+    // The end may be nearer than a page: an address, and no pointer.
+    const uintptr_t ahead = reinterpret_cast<uintptr_t>(x + line) + sizeof(float) * kDigestBlock;
+    __builtin_prefetch(reinterpret_cast<const void*>(ahead));
     for (int64_t i = 0; i < kLineElements / 4; ++i) {
       const int64_t at = line + 4 * i;
       const __m128i bits = _mm_castps_si128(_mm_loadu_ps(x + at));
-      sums1[i % kVectors].Add(bits, &kDigestKeys1[at]);
-      sums2[i % kVectors].Add(bits, &kDigestKeys2[at]);
+      sums1[i % kVectors].Add(bits, kDigestKeys1.of + at);
+      sums2[i % kVectors].Add(bits, kDigestKeys2.of + at);
     }
   }
   return MixBlock(sums1[0].Total() + sums1[1].Total(), sums2[0].Total() + sums2[1].Total(),

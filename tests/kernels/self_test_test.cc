@@ -7,6 +7,7 @@
 #include <string>
 
 #include "absl/algorithm/container.h"
+#include "core/device/worker_set.h"
 #include "gtest/gtest.h"
 #include "kernels/select.h"
 #include "kernels/serial.h"
@@ -39,11 +40,11 @@ INSTANTIATE_TEST_SUITE_P(InstructionSets, EverySetTest, testing::ValuesIn(kInstr
 class PlantedFaultTest : public testing::TestWithParam<const char*> {};
 
 TEST_P(PlantedFaultTest, IsNamed) {
-  Serial serial;
+  const std::unique_ptr<WorkerSet> workers = *WorkerSet::Create(3);
   for (const Profile profile : {Profile::kFp32, Profile::kBf16}) {
     const std::unique_ptr<Kernels> reference = CreateReferenceKernels(profile);
     const FaultyKernels faulty(*reference, GetParam());
-    const absl::Status status = SelfTest(serial, faulty, *reference);
+    const absl::Status status = SelfTest(*workers, faulty, *reference);
     EXPECT_EQ(status.code(), absl::StatusCode::kInternal);
     const std::string expected =
         "kernels 'faulty' differ from the reference in " + std::string(GetParam()) + ": ";
@@ -69,6 +70,18 @@ TEST(SelfTestTest, NamesIndexAndBothPatterns) {
   const std::string message(SelfTest(serial, faulty, *reference).message());
   EXPECT_NE(message.find("MatMul: y[32] has bits 0x"), std::string::npos) << message;
   EXPECT_NE(message.find(", expected 0x"), std::string::npos) << message;
+}
+
+// On whatever thread either is found.
+TEST(SelfTestTest, NamesTheFirstOfTwoFaults) {
+  const std::unique_ptr<Kernels> reference = CreateReferenceKernels();
+  const FaultyKernels late(*reference, "Log");
+  const FaultyKernels both(late, "MatMul");
+  for (const int threads : {1, 2, 3, 7}) {
+    const std::unique_ptr<WorkerSet> workers = *WorkerSet::Create(threads);
+    const std::string message(SelfTest(*workers, both, *reference).message());
+    EXPECT_NE(message.find(" in MatMul: "), std::string::npos) << threads << ": " << message;
+  }
 }
 
 }  // namespace

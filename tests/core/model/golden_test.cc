@@ -22,7 +22,6 @@
 // (i, i + head_dim / 2) must both be red.
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <map>
 #include <memory>
 #include <string>

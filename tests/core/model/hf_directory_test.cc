@@ -9,10 +9,12 @@
 #include <filesystem>
 #include <limits>
 #include <map>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "core/device/worker_set.h"
 #include "gtest/gtest.h"
 #include "kernels/serial.h"
@@ -380,19 +382,24 @@ TEST_F(HfDirectoryTest, RefusesWeightsThatAreNotFinite) {
   }
 }
 
-// Of a mapped file, this would end the process.
+// By pages: of a mapped file, this would end the process.
 TEST_F(HfDirectoryTest, NamesAFileThatIsCutWhileItIsRead) {
+  const std::unique_ptr<WorkerSet> workers = *WorkerSet::Create(3);
+  const std::vector<ParamSpec> specs = ModelParams(config_);
+  std::vector<float> values(specs.back().canonical_begin + specs.back().size());
   for (const std::string dtype : {"F32", "BF16"}) {
     WriteSingle(TensorsOf(config_, dtype));
     const auto opened = HfDirectory::Open(directory_.path(), config_);
     ASSERT_TRUE(opened.ok()) << opened.status();
     const std::string path = directory_.PathOf("model.safetensors");
     const auto bytes = fs::file_size(path);
-    fs::resize_file(path, bytes - 1);
-    const std::vector<ParamSpec> specs = ModelParams(config_);
-    std::vector<float> values(specs.back().canonical_begin + specs.back().size());
-    EXPECT_TRUE(IsError(opened->Read(serial_, specs, values.data()), kDamaged,
-                        {path, "ends at byte " + std::to_string(bytes - 1)}));
+    ASSERT_GT(bytes, 4 * 4096u);
+    fs::resize_file(path, bytes / 2);
+    for (kernels::Parallel* parallel : {static_cast<kernels::Parallel*>(workers.get()),
+                                        static_cast<kernels::Parallel*>(&serial_)}) {
+      EXPECT_TRUE(IsError(opened->Read(*parallel, specs, values.data()), kDamaged,
+                          {path, absl::StrCat("shorter than the ", bytes, " bytes")}));
+    }
   }
 }
 

@@ -55,6 +55,16 @@ INSTANTIATE_TEST_SUITE_P(Widths, RowBitsTest,
                          testing::Values(1, 2, 7, 8, 9, 31, 63, 64, 65, 259, 1023, 1024, 1025, 1111,
                                          2048, 4095, 4097));
 
+class DigestBitsTest : public BackendTest, public testing::WithParamInterface<int> {};
+
+// Around its blocks and what a thread takes of them.
+TEST_P(DigestBitsTest, OneTensor) {
+  ExpectReferenceBits(ProbeDigest, RowCase{.m = 1, .width = GetParam()});
+}
+
+INSTANTIATE_TEST_SUITE_P(Sizes, DigestBitsTest,
+                         testing::Values(1, 1023, 1024, 1025, 2047, 8191, 8192, 8193, 9215, 16384));
+
 class RopeBitsTest : public BackendTest, public testing::WithParamInterface<int> {};
 
 TEST_P(RopeBitsTest, BothDirections) {

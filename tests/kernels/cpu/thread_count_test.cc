@@ -51,8 +51,7 @@ TEST_F(ThreadCountTest, Elements) {
                       TokenCase{.datum_lengths = {20, 13}, .n = 0, .k = 1100});
   ExpectReferenceBits(ProbeSumOfSquares, c);
   ExpectReferenceBits(ProbeAdamW, c);
-  // Three blocks of 65,536.
-  ExpectReferenceBits(ProbeDigest, RowCase{.m = 131, .width = 1100});
+  ExpectReferenceBits(ProbeDigest, c);
 }
 
 TEST_F(ThreadCountTest, Attention) {

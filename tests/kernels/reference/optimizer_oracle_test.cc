@@ -123,10 +123,10 @@ TEST_F(OptimizerOracle, DigestSeesEveryBitAndItsPlace) {
 TEST_F(OptimizerOracle, DigestSeesAnElementBesideAFactorOfZero) {
   for (int64_t i = 0; i < kDigestBlock; ++i) {
     const int64_t partner = i ^ 1;
-    ASSERT_NE(kDigestKeys1[i], kDigestKeys2[i]) << i;
+    ASSERT_NE(kDigestKeys1.of[i], kDigestKeys2.of[i]) << i;
     for (const DigestKeys& keys : {kDigestKeys1, kDigestKeys2}) {
       std::vector<float> x = RandomFloats(kDigestBlock, 8);
-      x[partner] = std::bit_cast<float>(0u - keys[partner]);
+      x[partner] = std::bit_cast<float>(0u - keys.of[partner]);
       const Digest128 before = kernels_->Digest(serial_, x.data(), kDigestBlock, 0);
       x[i] = -x[i];
       EXPECT_NE(kernels_->Digest(serial_, x.data(), kDigestBlock, 0), before) << i;
