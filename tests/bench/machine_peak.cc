@@ -2,27 +2,12 @@
 
 #include <immintrin.h>
 
-#include <algorithm>
-#include <chrono>
+#include "tests/bench/best_seconds.h"
 
 namespace lockstep::bench {
 namespace {
 
-constexpr int kPasses = 5;
 constexpr int64_t kFloatsPerStep = 64;
-
-// The shortest of a few runs, in seconds.
-template <typename Body>
-double BestSeconds(Body body) {
-  double best = 1e30;
-  for (int pass = 0; pass < kPasses; ++pass) {
-    const auto start = std::chrono::steady_clock::now();
-    body();
-    const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
-    best = std::min(best, elapsed.count());
-  }
-  return best;
-}
 
 // Keeps `value` from being optimised away.
 void Keep(__m256 value) { asm volatile("" : : "x"(value)); }
