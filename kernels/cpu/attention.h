@@ -46,19 +46,30 @@ class AttentionItem {
         row_(row),
         position_(position),
         queries_(rows * group_),
-        scratch_(S::Rounded(queries_ * head_dim_) + 2 * S::Rounded(queries_) +
-                 S::Rounded(kDotVectors * kAttentionBlock)),
+        scratch_(2 * S::Rounded(queries_ * head_dim_) + 2 * S::Rounded(queries_) +
+                 S::Rounded(V::kAttentionRows * kAttentionBlock) +
+                 S::Rounded(V::kAttentionRows * head_dim_)),
+        packed_(scratch_.Take(queries_ * head_dim_)),
         outputs_(scratch_.Take(queries_ * head_dim_)),
         maxima_(scratch_.Take(queries_)),
         sums_(scratch_.Take(queries_)),
-        scores_(scratch_.Take(kDotVectors * kAttentionBlock)) {}
+        scores_(scratch_.Take(V::kAttentionRows * kAttentionBlock)),
+        chains_(scratch_.Take(V::kAttentionRows * head_dim_)) {}
 
   void Run() {
+    ForQueryTiles([&]<int64_t kRows>(int64_t first) {
+      PackTile<kRows>(
+          [&](int64_t r) {
+            return arguments_.q + Row(first + r) * arguments_.q_stride +
+                   Head(first + r) * head_dim_;
+          },
+          head_dim_, packed_ + first * head_dim_);
+    });
     const int64_t keys_max = Keys(queries_ - 1);
     for (int64_t begin = 0; begin < keys_max; begin += kAttentionBlock) {
-      for (int64_t query = 0; query < queries_; query += kDotVectors) {
-        AttendBlock(begin, query, std::min(kDotVectors, queries_ - query));
-      }
+      LocateBlock(begin, std::min(begin + kAttentionBlock, keys_max));
+      ForQueryTiles(
+          [&]<int64_t kRows>(int64_t first) { this->template AttendBlock<kRows>(begin, first); });
     }
     for (int64_t query = 0; query < queries_; ++query) Write(query);
   }
@@ -71,62 +82,118 @@ class AttentionItem {
   int64_t Head(int64_t query) const { return kv_.head * group_ + query % group_; }
   // Positions the query sees: all up to its own.
   int64_t Keys(int64_t query) const { return position_ + query / group_ + 1; }
+  // Columns in a vector: a page may be smaller.
+  int64_t ColumnLanes() const { return std::min(V::kLanes, arguments_.kv.page_size); }
 
-  // Takes the block of keys from `begin` into queries [first, first + count).
-  void AttendBlock(int64_t begin, int64_t first, int64_t count) {
-    // The last of the queries sees the most keys. The others' scores behind their own end are
-    // computed beside them and never read.
-    const int64_t end = std::min(begin + kAttentionBlock, Keys(first + count - 1));
-    if (end <= begin) return;
-    const float* rows[kDotVectors];
-    for (int64_t i = 0; i < count; ++i) {
-      rows[i] = arguments_.q + Row(first + i) * arguments_.q_stride + Head(first + i) * head_dim_;
-    }
-    const T* values[kAttentionBlock];
-    kv_.ForEachPage(begin, end, [&](int64_t position, int64_t offset, int64_t keys) {
-      Dots<V>(rows, count, kv_.Keys(position) + offset, arguments_.kv.page_size, keys, head_dim_,
-              scores_ + (position - begin), kAttentionBlock);
-      const T* page = kv_.Values(position) + offset * head_dim_;
-      for (int64_t i = 0; i < keys; ++i) values[position - begin + i] = page + i * head_dim_;
+  template <class Body>
+  void ForQueryTiles(Body body) const {
+    ForRowTiles<V::kAttentionRows>(queries_, body);
+  }
+
+  // Finds keys and values [begin, end) of a block in the pages.
+  void LocateBlock(int64_t begin, int64_t end) {
+    const int64_t lanes = ColumnLanes();
+    key_columns_.stride = arguments_.kv.page_size;
+    kv_.ForEachPage(begin, end, [&](int64_t position, int64_t /*offset*/, int64_t keys) {
+      const T* columns = kv_.Keys(position);
+      const T* rows = kv_.Values(position);
+      const int64_t key = position - begin;
+      for (int64_t i = 0; i < keys; i += lanes)
+        key_columns_.vectors[(key + i) / lanes] = columns + i;
+      for (int64_t i = 0; i < keys; ++i) value_rows_[key + i] = rows + i * head_dim_;
     });
-    for (int64_t i = 0; i < count; ++i) {
-      const int64_t keys = std::min(kAttentionBlock, Keys(first + i) - begin);
-      if (keys <= 0) continue;
-      TakeIn(first + i, scores_ + i * kAttentionBlock, values, keys, begin == 0);
+  }
+
+  // Takes the located block, of keys from `begin`, into queries [first, first + kRows).
+  template <int64_t kRows>
+  void AttendBlock(int64_t begin, int64_t first) {
+    // A query sees at least the keys of the one before it.
+    const auto keys_of = [&](int64_t r) {
+      return std::clamp(Keys(first + r) - begin, int64_t{0}, kAttentionBlock);
+    };
+    const int64_t keys_max = keys_of(kRows - 1);
+    if (keys_max == 0) return;
+    // Whole vectors: scores behind a query's last key are computed and never read.
+    const float* packed = packed_ + first * head_dim_;
+    const int64_t vectors = (keys_max + ColumnLanes() - 1) / ColumnLanes();
+    if (ColumnLanes() == V::kLanes) {
+      Dots<V, kRows>(packed, key_columns_, vectors, head_dim_, AllLanes<V>{}, scores_);
+    } else {
+      Dots<V, kRows>(packed, key_columns_, vectors, head_dim_, FirstLanes<V>{ColumnLanes()},
+                     scores_);
+    }
+    int64_t row = 0;  // the first that sees a key
+    while (keys_of(row) == 0) ++row;
+    // Step by step for all rows: one row's steps wait for each other.
+    float max[kRows], sum[kRows];
+    for (int64_t r = row; r < kRows; ++r) max[r] = ScaleScores(Scores(r), keys_of(r));
+    for (int64_t r = row; r < kRows; ++r) Exponentiate(Scores(r), keys_of(r), max[r]);
+    for (int64_t r = row; r < kRows; ++r) sum[r] = RowSum<V>(Scores(r), keys_of(r));
+
+    std::fill_n(chains_, kRows * head_dim_, 0.0f);
+    const auto value_at = [this](int64_t t) { return value_rows_[t]; };
+    ExtendWeighted<V, kRows, kAttentionBlock, 1>(scores_, 0, keys_of(0), head_dim_, value_at,
+                                                 chains_);
+    for (int64_t r = row; r < kRows; ++r) {
+      ExtendWeighted<V, 1, kAttentionBlock, 1>(Scores(r), keys_of(0), keys_of(r), head_dim_,
+                                               value_at, chains_ + r * head_dim_);
+    }
+    if (begin == 0) {
+      std::copy(max + row, max + kRows, maxima_ + first + row);
+      std::copy(sum + row, sum + kRows, sums_ + first + row);
+      std::copy(chains_ + row * head_dim_, chains_ + kRows * head_dim_,
+                outputs_ + (first + row) * head_dim_);
+    } else {
+      Merge<kRows>(first + row, kRows - row, max + row, sum + row, chains_ + row * head_dim_);
     }
   }
 
-  // scores: the products of query and keys, unscaled; overwritten.
-  void TakeIn(int64_t query, float* scores, const T* const* values, int64_t keys, bool first) {
+  float* Scores(int64_t r) const { return scores_ + r * kAttentionBlock; }
+
+  // Scales products of a query and keys to scores; the largest.
+  float ScaleScores(float* scores, int64_t keys) const {
     const V scale = V::Broadcast(arguments_.shape.scale);
-    const float max = RowMax<V>(keys, [&](int64_t i, auto lanes) {
+    return RowMax<V>(keys, [=](int64_t i, auto lanes) {
       const V score = lanes.Load(scores + i) * scale + V::Zero();
       lanes.Store(score, scores + i);
       return score;
     });
-    ForEachVector<V>(keys, [&](int64_t i, auto lanes) {
+  }
+
+  static void Exponentiate(float* scores, int64_t keys, float max) {
+    ForEachVector<V>(keys, [=](int64_t i, auto lanes) {
       lanes.Store(Exp(lanes.Load(scores + i) - V::Broadcast(max)), scores + i);
     });
-    const float sum = RowSum<V>(scores, keys);
-    float* output = outputs_ + query * head_dim_;
-    const auto value_at = [values](int64_t t) { return values[t]; };
-    if (first) {
-      maxima_[query] = max;
-      sums_[query] = sum;
-      WeighRows<V>(scores, 1, 0, keys, head_dim_, value_at,
-                   [output](int64_t d, auto lanes, V chain) { lanes.Store(chain, output + d); });
-      return;
-    }
-    const float merged = max > maxima_[query] ? max : maxima_[query];
-    const V scale_total = Exp(V::Broadcast(maxima_[query] - merged));
-    const V scale_block = Exp(V::Broadcast(max - merged));
-    maxima_[query] = merged;
-    sums_[query] =
-        FirstLane(Fma(V::Broadcast(sums_[query]), scale_total, V::Broadcast(sum) * scale_block));
-    WeighRows<V>(scores, 1, 0, keys, head_dim_, value_at, [=](int64_t d, auto lanes, V chain) {
-      const V total = lanes.Load(output + d);
-      lanes.Store(Fma(total, scale_total, chain * scale_block), output + d);
+  }
+
+  // Takes a block's maxima, sums of weights and weighted values into queries [query, query +
+  // count).
+  template <int64_t kRows>
+  void Merge(int64_t query, int64_t count, const float* max, const float* sum,
+             const float* chains) {
+    float scale_total[kRows], scale_block[kRows];
+    ForEachVector<V>(count, [&](int64_t r, auto lanes) {
+      const V total_max = lanes.Load(maxima_ + query + r);
+      const V block_max = lanes.Load(max + r);
+      const V merged = Max(total_max, block_max);
+      const V of_total = Exp(total_max - merged);
+      const V of_block = Exp(block_max - merged);
+      const V total = lanes.Load(sums_ + query + r);
+      lanes.Store(merged, maxima_ + query + r);
+      lanes.Store(Fma(total, of_total, lanes.Load(sum + r) * of_block), sums_ + query + r);
+      lanes.Store(of_total, scale_total + r);
+      lanes.Store(of_block, scale_block + r);
     });
+    for (int64_t r = 0; r < count; ++r) {
+      const V of_total = V::Broadcast(scale_total[r]);
+      const V of_block = V::Broadcast(scale_block[r]);
+      float* output = outputs_ + (query + r) * head_dim_;
+      const float* chain = chains + r * head_dim_;
+      ForEachVector<V>(head_dim_, [=](int64_t d, auto lanes) {
+        const V total = lanes.Load(output + d);
+        lanes.Store(Fma(total, of_total, lanes.Load(chain + d) * of_block), output + d);
+      });
+    }
   }
 
   void Write(int64_t query) const {
@@ -150,10 +217,14 @@ class AttentionItem {
   const int64_t position_;
   const int64_t queries_;
   S scratch_;
-  float* const outputs_;  // [queries][head_dim], sums of weights times values
-  float* const maxima_;   // [queries]
-  float* const sums_;     // [queries], sums of weights
-  float* const scores_;   // [kDotVectors][kAttentionBlock]
+  float* const packed_;                   // the queries, tile by tile (PackTile)
+  float* const outputs_;                  // [queries][head_dim], sums of weights times values
+  float* const maxima_;                   // [queries]
+  float* const sums_;                     // [queries], sums of weights
+  float* const scores_;                   // [a tile's rows][kAttentionBlock]
+  float* const chains_;                   // [a tile's rows][head_dim]
+  Columns<T> key_columns_;                // of the located block
+  const T* value_rows_[kAttentionBlock];  // of the located block
 };
 
 // The work items of all sequences, counted through: (row block, KV head) of the first sequence,

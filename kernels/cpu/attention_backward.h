@@ -56,15 +56,28 @@ class AttentionBackwardItem {
         kv_{arguments.kv, arguments.pages, kv_head},
         group_(arguments.shape.q_heads / arguments.shape.kv_heads),
         head_dim_(arguments.shape.head_dim),
-        scratch_(4 * S::Rounded(kAttentionBlock * head_dim_) +
-                 2 * S::Rounded(kAttentionBlock * kAttentionBlock) + S::Rounded(kAttentionBlock)),
+        scratch_(6 * S::Rounded(kAttentionBlock * head_dim_) +
+                 2 * S::Rounded(kAttentionBlock * kAttentionBlock) + S::Rounded(kAttentionBlock) +
+                 S::Rounded(V::kAttentionRows * head_dim_)),
+        queries_(scratch_.Take(kAttentionBlock * head_dim_)),
+        douts_(scratch_.Take(kAttentionBlock * head_dim_)),
         key_columns_(scratch_.Take(kAttentionBlock * head_dim_)),
         key_rows_(scratch_.Take(kAttentionBlock * head_dim_)),
         value_rows_(scratch_.Take(kAttentionBlock * head_dim_)),
         value_columns_(scratch_.Take(kAttentionBlock * head_dim_)),
         p_(scratch_.Take(kAttentionBlock * kAttentionBlock)),
         ds_(scratch_.Take(kAttentionBlock * kAttentionBlock)),
-        dout_out_(scratch_.Take(kAttentionBlock)) {}
+        dout_out_(scratch_.Take(kAttentionBlock)),
+        chains_(scratch_.Take(V::kAttentionRows * head_dim_)) {
+    const auto columns_of = [](const float* columns) {
+      Columns<float> located;
+      located.stride = kAttentionBlock;
+      for (int64_t v = 0; v < kBlockVectors; ++v) located.vectors[v] = columns + v * V::kLanes;
+      return located;
+    };
+    keys_located_ = columns_of(key_columns_);
+    values_located_ = columns_of(value_columns_);
+  }
 
   void Run() {
     const int64_t rows = arguments_.rows;
@@ -89,6 +102,7 @@ class AttentionBackwardItem {
 
  private:
   using S = Scratch<V>;
+  static constexpr int64_t kBlockVectors = kAttentionBlock / V::kLanes;
 
   const float* Query(int64_t i) const {
     return arguments_.q + i * arguments_.q_stride + head_ * head_dim_;
@@ -115,18 +129,30 @@ class AttentionBackwardItem {
     });
   }
 
+  template <class Body>
+  static void ForTiles(int64_t rows, Body body) {
+    ForRowTiles<V::kAttentionRows>(rows, body);
+  }
+
   // Queries [begin, end) of one block, all their keys.
   void RunQueryBlock(int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       dout_out_[i - begin] = RowDot<V>(Dout(i), arguments_.out + OutOffset(i), head_dim_);
       std::fill_n(QueryGradient(i), head_dim_, 0.0f);
     }
+    ForTiles(end - begin, [&]<int64_t kRows>(int64_t first) {
+      const int64_t i = begin + first;
+      PackTile<kRows>([&](int64_t r) { return Query(i + r); }, head_dim_,
+                      queries_ + first * head_dim_);
+      PackTile<kRows>([&](int64_t r) { return Dout(i + r); }, head_dim_,
+                      douts_ + first * head_dim_);
+    });
     for (int64_t key = 0; key < end; key += kAttentionBlock) {
       const int64_t key_end = std::min(key + kAttentionBlock, end);
       LoadKeys(key, key_end);
-      for (int64_t i = begin; i < end; i += kDotVectors) {
-        ComputeWeights(begin, i, std::min(kDotVectors, end - i), key, key_end);
-      }
+      ForTiles(end - begin, [&]<int64_t kRows>(int64_t first) {
+        this->template ComputeWeights<kRows>(begin, begin + first, key, key_end);
+      });
       AddQueryGradients(begin, end, key, key_end);
       AddKeyValueGradients(begin, end, key, key_end);
     }
@@ -152,24 +178,18 @@ class AttentionBackwardItem {
     });
   }
 
-  // Rows of P and dS for queries [i, i + count), as far as each one sees keys [key, key_end).
-  void ComputeWeights(int64_t begin, int64_t i, int64_t count, int64_t key, int64_t key_end) {
-    const int64_t seen_by_last = std::min(key_end, i + count) - key;
-    if (seen_by_last <= 0) return;
-    const float* queries[kDotVectors];
-    const float* douts[kDotVectors];
-    for (int64_t r = 0; r < count; ++r) {
-      queries[r] = Query(i + r);
-      douts[r] = Dout(i + r);
-    }
+  // Rows of P and dS for queries [i, i + kRows), as far as each one sees keys [key, key_end).
+  template <int64_t kRows>
+  void ComputeWeights(int64_t begin, int64_t i, int64_t key, int64_t key_end) {
+    const int64_t seen_by_last = std::min(key_end, i + kRows) - key;
     float* p = p_ + (i - begin) * kAttentionBlock;
     float* ds = ds_ + (i - begin) * kAttentionBlock;
-    Dots<V>(queries, count, key_columns_, kAttentionBlock, seen_by_last, head_dim_, p,
-            kAttentionBlock);
-    Dots<V>(douts, count, value_columns_, kAttentionBlock, seen_by_last, head_dim_, ds,
-            kAttentionBlock);
+    const int64_t vectors = (seen_by_last + V::kLanes - 1) / V::kLanes;
+    const int64_t tile = (i - begin) * head_dim_;
+    Dots<V, kRows>(queries_ + tile, keys_located_, vectors, head_dim_, AllLanes<V>{}, p);
+    Dots<V, kRows>(douts_ + tile, values_located_, vectors, head_dim_, AllLanes<V>{}, ds);
     const V scale = V::Broadcast(arguments_.shape.scale);
-    for (int64_t r = 0; r < count; ++r, p += kAttentionBlock, ds += kAttentionBlock) {
+    for (int64_t r = 0; r < kRows; ++r, p += kAttentionBlock, ds += kAttentionBlock) {
       const V log_sum_exp = V::Broadcast(LogSumExp(i + r));
       const V dout_out = V::Broadcast(dout_out_[i + r - begin]);
       ForEachVector<V>(std::min(key_end, i + r + 1) - key, [=](int64_t j, auto lanes) {
@@ -181,32 +201,53 @@ class AttentionBackwardItem {
     }
   }
 
+  // A query sees the keys [key, its own]: those of the tile's first one all do.
   void AddQueryGradients(int64_t begin, int64_t end, int64_t key, int64_t key_end) {
     const auto key_at = [this](int64_t t) { return key_rows_ + t * head_dim_; };
-    for (int64_t i = std::max(begin, key); i < end; ++i) {
-      AddWeighed(ds_ + (i - begin) * kAttentionBlock, 1, 0, std::min(key_end, i + 1) - key, key_at,
-                 QueryGradient(i));
-    }
+    ForTiles(end - begin, [&]<int64_t kRows>(int64_t first) {
+      const int64_t i = begin + first;
+      const float* ds = ds_ + first * kAttentionBlock;
+      const int64_t shared = std::min(key_end, i + 1) - key;
+      std::fill_n(chains_, kRows * head_dim_, 0.0f);
+      ExtendWeighted<V, kRows, kAttentionBlock, 1>(ds, 0, shared, head_dim_, key_at, chains_);
+      for (int64_t r = 0; r < kRows; ++r) {
+        ExtendWeighted<V, 1, kAttentionBlock, 1>(ds + r * kAttentionBlock, shared,
+                                                 std::min(key_end, i + r + 1) - key, head_dim_,
+                                                 key_at, chains_ + r * head_dim_);
+        AddChain(r, QueryGradient(i + r));
+      }
+    });
   }
 
+  // A key is seen by the queries [its own, end): those of the tile's last one see all.
   void AddKeyValueGradients(int64_t begin, int64_t end, int64_t key, int64_t key_end) {
     const auto query_at = [this, begin](int64_t t) { return Query(begin + t); };
     const auto dout_at = [this, begin](int64_t t) { return Dout(begin + t); };
-    for (int64_t j = key; j < key_end; ++j) {
-      const int64_t first = std::max(begin, j) - begin;
-      AddWeighed(ds_ + (j - key), kAttentionBlock, first, end - begin, query_at, KeyGradient(j));
-      AddWeighed(p_ + (j - key), kAttentionBlock, first, end - begin, dout_at, ValueGradient(j));
-    }
+    ForTiles(key_end - key, [&]<int64_t kRows>(int64_t first) {
+      const int64_t j = key + first;
+      const auto weigh = [&](const float* weights, auto row_at, auto gradient_of) {
+        const int64_t shared = std::max(begin, j + kRows - 1) - begin;
+        std::fill_n(chains_, kRows * head_dim_, 0.0f);
+        for (int64_t r = 0; r < kRows; ++r) {
+          ExtendWeighted<V, 1, 1, kAttentionBlock>(weights + r, std::max(begin, j + r) - begin,
+                                                   shared, head_dim_, row_at,
+                                                   chains_ + r * head_dim_);
+        }
+        ExtendWeighted<V, kRows, 1, kAttentionBlock>(weights, shared, end - begin, head_dim_,
+                                                     row_at, chains_);
+        for (int64_t r = 0; r < kRows; ++r) AddChain(r, gradient_of(j + r));
+      };
+      weigh(ds_ + first, query_at, [this](int64_t at) { return KeyGradient(at); });
+      weigh(p_ + first, dout_at, [this](int64_t at) { return ValueGradient(at); });
+    });
   }
 
-  // gradient(+=) one chain of weights times rows.
-  template <class RowAt>
-  void AddWeighed(const float* weights, int64_t stride, int64_t begin, int64_t end, RowAt row_at,
-                  float* gradient) const {
-    WeighRows<V>(weights, stride, begin, end, head_dim_, row_at,
-                 [gradient](int64_t d, auto lanes, V chain) {
-                   lanes.Store(lanes.Load(gradient + d) + chain, gradient + d);
-                 });
+  // gradient(+=) chain r of a tile.
+  void AddChain(int64_t r, float* gradient) const {
+    const float* chain = chains_ + r * head_dim_;
+    ForEachVector<V>(head_dim_, [=](int64_t d, auto lanes) {
+      lanes.Store(lanes.Load(gradient + d) + lanes.Load(chain + d), gradient + d);
+    });
   }
 
   const AttentionBackwardArguments& arguments_;
@@ -214,14 +255,19 @@ class AttentionBackwardItem {
   const int64_t group_;
   const int64_t head_dim_;
   S scratch_;
-  float* const key_columns_;    // [head_dim][kAttentionBlock]
-  float* const key_rows_;       // [kAttentionBlock][head_dim]
-  float* const value_rows_;     // [a page's positions][head_dim]
-  float* const value_columns_;  // [head_dim][kAttentionBlock]
-  float* const p_;              // [query][key], kAttentionBlock each
-  float* const ds_;             // [query][key]
-  float* const dout_out_;       // [kAttentionBlock], D of the query block
-  int64_t head_ = 0;            // the query head being visited
+  float* const queries_;           // of the query block, tile by tile (PackTile)
+  float* const douts_;             // of the query block, tile by tile
+  float* const key_columns_;       // [head_dim][kAttentionBlock]
+  float* const key_rows_;          // [kAttentionBlock][head_dim]
+  float* const value_rows_;        // [a page's positions][head_dim]
+  float* const value_columns_;     // [head_dim][kAttentionBlock]
+  float* const p_;                 // [query][key], kAttentionBlock each
+  float* const ds_;                // [query][key]
+  float* const dout_out_;          // [kAttentionBlock], D of the query block
+  float* const chains_;            // [a tile's rows][head_dim]
+  Columns<float> keys_located_;    // key_columns_
+  Columns<float> values_located_;  // value_columns_
+  int64_t head_ = 0;               // the query head being visited
 };
 
 }  // namespace lockstep::kernels::cpu

@@ -5,104 +5,129 @@
 #include <cstdint>
 
 #include "kernels/cpu/lanes.h"
+#include "kernels/cpu/row_tiles.h"
 #include "kernels/shapes.h"
 
 namespace lockstep::kernels::cpu {
 
-// The two products inside attention, forward and backward: vectors against a block of columns
-// (scores and dP, lanes across keys), and a weighted sum of rows (outputs, dQ, dK, dV, lanes across
-// the head dimension). Every output is one FMA chain from +0 in fp32, ascending in every profile;
-// columns and rows may be bf16, widened as they are loaded.
+// The two products inside attention, forward and backward, for a tile of rows at a time: rows
+// against a block of columns (scores and dP, lanes across keys), and weighted sums of rows
+// (outputs, dQ, dK, dV, lanes across the head dimension). Every output is one FMA chain from +0 in
+// fp32, ascending in every profile; columns and rows may be bf16, widened as they are loaded. Which
+// rows share a tile, and so its loads, moves no bit.
 
-// Vectors that share the loads of one pass over the columns.
-inline constexpr int64_t kDotVectors = 4;
+// Vectors beside each other in a tile of so many rows: as many as the chains leave registers for.
+template <class V>
+constexpr int64_t TileVectors(int64_t rows) {
+  int64_t vectors = 8;
+  while (vectors > 1 && rows * vectors > V::kAttentionChains) vectors /= 2;
+  return vectors;
+}
 
-template <class V, int64_t kRows, int64_t kColumnVectors, class T, class Lanes>
-inline void DotTile(const float* const* rows, const T* columns, int64_t stride, int64_t depth,
-                    Lanes lanes, float* out, int64_t out_stride) {
-  V chains[kRows][kColumnVectors];
-  for (auto& row : chains) {
-    for (V& chain : row) chain = V::Zero();
+// Calls body.template operator()<kVectors>(first) over [0, vectors) in groups of kVectorsMax, the
+// rest in smaller ones.
+template <int64_t kVectorsMax, class Body>
+[[gnu::always_inline]] inline void ForVectorGroups(int64_t vectors, Body body, int64_t first = 0) {
+  for (; first + kVectorsMax <= vectors; first += kVectorsMax) {
+    body.template operator()<kVectorsMax>(first);
   }
-  for (int64_t d = 0; d < depth; ++d, columns += stride) {
-    V column[kColumnVectors];
-    for (int64_t v = 0; v < kColumnVectors; ++v) column[v] = lanes.Load(columns + v * V::kLanes);
-    for (int64_t r = 0; r < kRows; ++r) {
-      const V factor = V::Broadcast(rows[r][d]);
-      for (int64_t v = 0; v < kColumnVectors; ++v) {
-        chains[r][v] = Fma(factor, column[v], chains[r][v]);
-      }
+  if constexpr (kVectorsMax > 1) ForVectorGroups<kVectorsMax / 2>(vectors, body, first);
+}
+
+// One step of a tile's chains: factors (one a row) times vectors. What there is less of stays in
+// registers.
+template <class V, int64_t kRows, int64_t kVectors, class Factor, class Vector>
+[[gnu::always_inline]] inline void ExtendTile(V (&chains)[kRows][kVectors], Factor factor,
+                                              Vector vector) {
+  if constexpr (kRows < kVectors) {
+    V factors[kRows];
+    for (int64_t r = 0; r < kRows; ++r) factors[r] = factor(r);
+    for (int64_t v = 0; v < kVectors; ++v) {
+      const V lanes = vector(v);
+      for (int64_t r = 0; r < kRows; ++r) chains[r][v] = Fma(factors[r], lanes, chains[r][v]);
     }
-  }
-  for (int64_t r = 0; r < kRows; ++r) {
-    for (int64_t v = 0; v < kColumnVectors; ++v) {
-      lanes.Store(chains[r][v], out + r * out_stride + v * V::kLanes);
+  } else {
+    V vectors[kVectors];
+    for (int64_t v = 0; v < kVectors; ++v) vectors[v] = vector(v);
+    for (int64_t r = 0; r < kRows; ++r) {
+      const V f = factor(r);
+      for (int64_t v = 0; v < kVectors; ++v) chains[r][v] = Fma(f, vectors[v], chains[r][v]);
     }
   }
 }
 
-template <class V, int64_t kRows, class T>
-inline void DotRows(const float* const* rows, const T* columns, int64_t stride, int64_t count,
-                    int64_t depth, float* out, int64_t out_stride) {
-  int64_t c = 0;
-  for (; c + 2 * V::kLanes <= count; c += 2 * V::kLanes) {
-    DotTile<V, kRows, 2>(rows, columns + c, stride, depth, AllLanes<V>{}, out + c, out_stride);
+// Rows [first, first + kRows) as a tile takes them: to[d * kRows + r](=) = row_at(r)[d].
+template <int64_t kRows, class RowAt>
+inline void PackTile(RowAt row_at, int64_t depth, float* to) {
+  for (int64_t r = 0; r < kRows; ++r) {
+    const float* row = row_at(r);
+    for (int64_t d = 0; d < depth; ++d) to[d * kRows + r] = row[d];
   }
-  ForEachVector<V>(count - c, [&](int64_t i, auto lanes) {
-    DotTile<V, kRows, 1>(rows, columns + c + i, stride, depth, lanes, out + c + i, out_stride);
+}
+
+// The columns of a block of keys, a vector at a time: column `lane` of vector v has its element d
+// at vectors[v][d * stride + lane].
+template <class T>
+struct Columns {
+  const T* vectors[kAttentionBlock];
+  int64_t stride = 0;
+};
+
+// out[r * kAttentionBlock + column](=) = sum over d of rows[d * kRows + r] * column[d], for the
+// columns of the first `count` vectors. `rows` is from PackTile.
+template <class V, int64_t kRows, class T, class Lanes>
+void Dots(const float* rows, const Columns<T>& columns, int64_t count, int64_t depth, Lanes lanes,
+          float* out) {
+  ForVectorGroups<TileVectors<V>(kRows)>(count, [&]<int64_t kVectors>(int64_t first) {
+    V chains[kRows][kVectors];
+    for (auto& row : chains) {
+      for (V& chain : row) chain = V::Zero();
+    }
+    const T* from[kVectors];
+    for (int64_t v = 0; v < kVectors; ++v) from[v] = columns.vectors[first + v];
+    const float* factors = rows;
+    for (int64_t at = 0; at < depth * columns.stride; at += columns.stride, factors += kRows) {
+      ExtendTile<V>(
+          chains, [=](int64_t r) { return V::Broadcast(factors[r]); },
+          [=](int64_t v) { return lanes.Load(from[v] + at); });
+    }
+    for (int64_t r = 0; r < kRows; ++r) {
+      for (int64_t v = 0; v < kVectors; ++v) {
+        lanes.Store(chains[r][v], out + r * kAttentionBlock + (first + v) * lanes.Count());
+      }
+    }
   });
 }
 
-// out[r * out_stride + c](=) = sum over d of rows[r][d] * columns[d * stride + c], c in [0, count).
-// row_count in [1, kDotVectors].
-template <class V, class T>
-inline void Dots(const float* const* rows, int64_t row_count, const T* columns, int64_t stride,
-                 int64_t count, int64_t depth, float* out, int64_t out_stride) {
-  static_assert(kDotVectors == 4);
-  switch (row_count) {
-    case 1:
-      return DotRows<V, 1>(rows, columns, stride, count, depth, out, out_stride);
-    case 2:
-      return DotRows<V, 2>(rows, columns, stride, count, depth, out, out_stride);
-    case 3:
-      return DotRows<V, 3>(rows, columns, stride, count, depth, out, out_stride);
-    default:
-      return DotRows<V, 4>(rows, columns, stride, count, depth, out, out_stride);
-  }
-}
-
-template <class V, int64_t kVectors, class Lanes, class RowAt, class Emit>
-inline void WeighTile(const float* weights, int64_t weight_stride, int64_t begin, int64_t end,
-                      int64_t d, Lanes lanes, RowAt row_at, Emit emit) {
-  V chains[kVectors];
-  for (V& chain : chains) chain = V::Zero();
-  for (int64_t t = begin; t < end; ++t) {
-    const V weight = V::Broadcast(weights[t * weight_stride]);
-    const auto* row = row_at(t) + d;
-    for (int64_t v = 0; v < kVectors; ++v) {
-      chains[v] = Fma(weight, lanes.Load(row + v * V::kLanes), chains[v]);
+// chains[r * depth + d], chains that go on over t in [begin, end), ascending:
+// weights[r * kRowStep + t * kTermStep] * row_at(t)[d].
+template <class V, int64_t kRows, int64_t kRowStep, int64_t kTermStep, class RowAt>
+void ExtendWeighted(const float* weights, int64_t begin, int64_t end, int64_t depth, RowAt row_at,
+                    float* chains) {
+  const auto extend = [&]<int64_t kVectors>(int64_t d, auto lanes) {
+    V sums[kRows][kVectors];
+    const auto place = [=](int64_t r, int64_t v) { return chains + r * depth + d + v * V::kLanes; };
+    for (int64_t r = 0; r < kRows; ++r) {
+      for (int64_t v = 0; v < kVectors; ++v) sums[r][v] = lanes.Load(place(r, v));
     }
-  }
-  for (int64_t v = 0; v < kVectors; ++v) emit(d + v * V::kLanes, lanes, chains[v]);
-}
-
-// emit(d, lanes, chain) for the parts of [0, depth), chain = sum over t in [begin, end) of
-// weights[t * weight_stride] * row_at(t)[d].
-template <class V, class RowAt, class Emit>
-inline void WeighRows(const float* weights, int64_t weight_stride, int64_t begin, int64_t end,
-                      int64_t depth, RowAt row_at, Emit emit) {
-  int64_t d = 0;
-  const auto run = [&]<int64_t kVectors>() {
-    for (; d + kVectors * V::kLanes <= depth; d += kVectors * V::kLanes) {
-      WeighTile<V, kVectors>(weights, weight_stride, begin, end, d, AllLanes<V>{}, row_at, emit);
+    for (int64_t t = begin; t < end; ++t) {
+      const auto* row = row_at(t) + d;
+      const float* weight = weights + t * kTermStep;
+      ExtendTile<V>(
+          sums, [=](int64_t r) { return V::Broadcast(weight[r * kRowStep]); },
+          [=](int64_t v) { return lanes.Load(row + v * V::kLanes); });
+    }
+    for (int64_t r = 0; r < kRows; ++r) {
+      for (int64_t v = 0; v < kVectors; ++v) lanes.Store(sums[r][v], place(r, v));
     }
   };
-  run.template operator()<8>();
-  run.template operator()<4>();
-  run.template operator()<1>();
-  if (d < depth) {
-    WeighTile<V, 1>(weights, weight_stride, begin, end, d, FirstLanes<V>{depth - d}, row_at, emit);
-  }
+  if (begin >= end) return;
+  const int64_t vectors = depth / V::kLanes;
+  ForVectorGroups<TileVectors<V>(kRows)>(vectors, [&]<int64_t kVectors>(int64_t first) {
+    extend.template operator()<kVectors>(first * V::kLanes, AllLanes<V>{});
+  });
+  const int64_t rest = depth - vectors * V::kLanes;
+  if (rest > 0) extend.template operator()<1>(vectors * V::kLanes, FirstLanes<V>{rest});
 }
 
 }  // namespace lockstep::kernels::cpu

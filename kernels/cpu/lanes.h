@@ -18,6 +18,7 @@ struct AllLanes {
   void Store(V value, uint16_t* to) const { value.StoreBf16(to); }
   // `value` in the lanes that exist, `other` elsewhere.
   V Keep(V value, V /*other*/) const { return value; }
+  static int64_t Count() { return V::kLanes; }
 };
 
 template <class V>
@@ -29,6 +30,7 @@ struct FirstLanes {
   void Store(V value, float* to) const { value.StoreFirst(to, count); }
   void Store(V value, uint16_t* to) const { value.StoreFirstBf16(to, count); }
   V Keep(V value, V other) const { return Select(V::Mask::First(count), value, other); }
+  int64_t Count() const { return count; }
 };
 
 // Calls body(i, lanes) for [0, n) in steps of a vector.

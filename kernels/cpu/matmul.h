@@ -10,6 +10,7 @@
 #include "kernels/cpu/element.h"
 #include "kernels/cpu/math.h"
 #include "kernels/cpu/product_tile.h"
+#include "kernels/cpu/row_tiles.h"
 #include "kernels/cpu/transpose.h"
 #include "kernels/shapes.h"
 
@@ -48,7 +49,7 @@ void MultiplyPanel(const float* x, int64_t x_stride, int64_t rows, int64_t reduc
     const float* panel = chunk_of(begin, count);
     const bool first = begin == 0;
     const bool last = begin + count == reduced;
-    ForRowTiles<V, Element>(rows, [&]<int64_t kRows>(int64_t row) {
+    ForRowTiles<kTileRows<V, Element>>(rows, [&]<int64_t kRows>(int64_t row) {
       Tile<V, kRows> tile;
       RunChains<Element>(x + row * x_stride + begin / kOperandPositions<Element>, x_stride, panel,
                          PanelRows(Element::kProfile, count), tile);

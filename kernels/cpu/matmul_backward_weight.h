@@ -8,6 +8,7 @@
 #include "kernels/cpu/math.h"
 #include "kernels/cpu/matmul.h"
 #include "kernels/cpu/product_tile.h"
+#include "kernels/cpu/row_tiles.h"
 #include "kernels/cpu/transpose.h"
 #include "kernels/shapes.h"
 
@@ -35,7 +36,7 @@ template <class V, class Element>
 void AddWeightGradientTile(const WeightGradientScratch& scratch, int64_t count, int64_t rows,
                            int64_t width, float* dw, int64_t stride) {
   const float* panel = Element::kPositions == 2 ? scratch.panel : scratch.columns;
-  ForRowTiles<V, Element>(rows, [&]<int64_t kRows>(int64_t row) {
+  ForRowTiles<kTileRows<V, Element>>(rows, [&]<int64_t kRows>(int64_t row) {
     // Rows of dw lie far apart, where hardware does not look ahead.
     for (int64_t r = 0; r < kRows; ++r) {
       __builtin_prefetch(dw + (row + r) * stride, 1);

@@ -1,7 +1,6 @@
 #ifndef LOCKSTEP_KERNELS_CPU_PRODUCT_TILE_H_
 #define LOCKSTEP_KERNELS_CPU_PRODUCT_TILE_H_
 
-#include <algorithm>
 #include <cstdint>
 
 #include "kernels/cpu/element.h"
@@ -82,32 +81,6 @@ template <class Element, class V, int64_t kRows>
 
 template <class V, class Element>
 inline constexpr int64_t kTileRows = Element::kSteps == 2 ? V::kTileRowsWidening : V::kTileRows;
-
-template <int64_t kRows, class Body>
-inline void ForRowTile(int64_t rows, int64_t first_row, Body& body) {
-  if constexpr (kRows > 0) {
-    if (rows == kRows) {
-      body.template operator()<kRows>(first_row);
-    } else {
-      ForRowTile<kRows - 1>(rows, first_row, body);
-    }
-  }
-}
-
-// Calls body.template operator()<kRows>(first_row) over [0, rows) in tiles of kTileRows; what is
-// left over is shared out so that no tile is much smaller than the others (4 rows are 2 + 2: a tile
-// of one row cannot hide the latency of an FMA).
-template <class V, class Element, class Body>
-inline void ForRowTiles(int64_t rows, Body body) {
-  constexpr int64_t kRowsMax = kTileRows<V, Element>;
-  for (int64_t row = 0; row < rows;) {
-    const int64_t left = rows - row;
-    int64_t take = std::min(left, kRowsMax);
-    if (left > kRowsMax && left < 2 * kRowsMax) take = (left + 1) / 2;
-    ForRowTile<kRowsMax>(take, row, body);
-    row += take;
-  }
-}
 
 }  // namespace lockstep::kernels::cpu
 

@@ -77,11 +77,12 @@ inline float RowMax(int64_t n, ValueAt value_at) {
       n, [&](int64_t i, auto lanes) { max = Max(max, lanes.Keep(value_at(i, lanes), lowest)); });
   float values[V::kLanes];
   max.Store(values);
-  float result = values[0];
-  for (int64_t lane = 1; lane < V::kLanes; ++lane) {
-    result = values[lane] > result ? values[lane] : result;
+  for (int64_t width = V::kLanes / 2; width >= 1; width /= 2) {
+    for (int64_t lane = 0; lane < width; ++lane) {
+      values[lane] = values[lane + width] > values[lane] ? values[lane + width] : values[lane];
+    }
   }
-  return result;
+  return values[0];
 }
 
 }  // namespace lockstep::kernels::cpu

@@ -58,6 +58,9 @@ struct F32x8 {
   // The same where weights are widened from bf16: with 3 rows gcc keeps sums in memory, at half the
   // speed.
   static constexpr int64_t kTileRowsWidening = 2;
+  // Attention's tile: 6 rows x 2 vectors of sums, 2 vectors and a broadcast, or 3 x 4.
+  static constexpr int64_t kAttentionRows = 6;
+  static constexpr int64_t kAttentionChains = 12;
 
   __m256 raw;
 

@@ -68,6 +68,9 @@ struct F32x16 {
   // and a broadcast leave 5 of the 32 registers.
   static constexpr int64_t kTileRows = 12;
   static constexpr int64_t kTileRowsWidening = 12;
+  // Attention's tile: 6 rows x 4 vectors of sums, 4 vectors and a broadcast, or 3 x 8.
+  static constexpr int64_t kAttentionRows = 6;
+  static constexpr int64_t kAttentionChains = 24;
 
   __m512 raw;
 

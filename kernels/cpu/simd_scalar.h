@@ -49,6 +49,9 @@ struct F32x1 {
   // vectors of eight.
   static constexpr int64_t kTileRows = 1;
   static constexpr int64_t kTileRowsWidening = 1;
+  // Attention's tile.
+  static constexpr int64_t kAttentionRows = 4;
+  static constexpr int64_t kAttentionChains = 8;
 
   float raw;
 
