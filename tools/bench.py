@@ -23,7 +23,7 @@ import lockstep
 from model_bench.limits import MachinePeak, ModelShape, measure_machine_peak
 from model_bench.pairs import Pair
 from model_bench.rows import ROWS, Row, rows_by_name
-from model_bench.same_model import GREEDY_TOKENS, Agreement, same_tokens
+from model_bench.same_model import GREEDY_TOKENS, QUESTIONS, Agreement, same_tokens
 from model_bench.side import SideError
 from model_bench.sides import Installation, Sides
 from model_bench.table import MeasuredRow, Report
@@ -32,7 +32,6 @@ REPOSITORY_ROOT = Path(__file__).resolve().parent.parent
 BINARIES = REPOSITORY_ROOT / "bazel-bin"
 # What design and decisions ask of a row; fewer are for trying things out.
 PAIRS_DEFAULT = 11
-QUESTION = "Name the planets of the solar system, from the sun outwards."
 
 
 def whole_number(text: str) -> int:
@@ -171,18 +170,21 @@ class Bench:
     def check_same_model(self, rows: Sequence[Row]) -> None:
         """Before anything is trained: later the weights differ."""
         codec = lockstep.TextCodec.from_directory(self._model)
-        prompt = codec.encode_chat([{"role": "user", "content": QUESTION}]).tolist()
-        picked: dict[str, list[int]] = {}
+        prompts = [
+            codec.encode_chat([{"role": "user", "content": question}]).tolist()
+            for question in QUESTIONS
+        ]
+        picked: dict[str, list[list[int]]] = {}
         for ours, peer in dict.fromkeys((row.ours, row.peer) for row in rows):
             for name in (ours, peer):
                 if name not in picked:
-                    picked[name] = self._sides.call(
-                        name, "greedy", prompt=prompt, tokens=GREEDY_TOKENS
-                    )
+                    picked[name] = [
+                        self._sides.call(name, "greedy", prompt=prompt, tokens=GREEDY_TOKENS)
+                        for prompt in prompts
+                    ]
                     self._descriptions[name] = self._sides.call(name, "describe")
-            agreement = Agreement(
-                ours, peer, same_tokens(picked[ours], picked[peer]), GREEDY_TOKENS
-            )
+            same = sum(map(same_tokens, picked[ours], picked[peer]))
+            agreement = Agreement(ours, peer, same, GREEDY_TOKENS * len(QUESTIONS))
             self._agreements[ours, peer] = agreement
             say(str(agreement))
 

@@ -5,24 +5,31 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-# Two programs round differently, and after the first near tie their texts are two texts. So many
-# tokens must be the same; what is wrong with a model's weights shows in the first few.
-SAME_TOKENS_MIN = 8
-GREEDY_TOKENS = 32
+QUESTIONS = (
+    "Name the planets of the solar system, from the sun outwards.",
+    "Write one sentence about the sea.",
+    "What is the capital of France?",
+    "Count from one to twenty.",
+)
+GREEDY_TOKENS = 32  # of each answer
+
+# Two programs round differently, and after the first near tie their texts are two texts. What is
+# wrong with a model's weights shows in the first token or two.
+SAME_SHARE_MIN = 0.25
 
 
 @dataclass(frozen=True)
 class Agreement:
-    """Greedy continuations of one prompt, ours beside a peer's."""
+    """Greedy answers to the same prompts, ours beside a peer's."""
 
     ours: str
     peer: str
-    same_tokens: int  # before the first that differs
-    tokens: int
+    same_tokens: int  # of each answer those before the first that differs
+    tokens: int  # of all answers
 
     @property
     def is_same_model(self) -> bool:
-        return self.same_tokens >= min(SAME_TOKENS_MIN, self.tokens)
+        return self.same_tokens >= SAME_SHARE_MIN * self.tokens
 
     def __str__(self) -> str:
         verdict = "the same model" if self.is_same_model else "NOT THE SAME MODEL"
